@@ -1,0 +1,511 @@
+//! The store as its users see it.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use camino::Utf8PathBuf;
+use pilothouse_runtime::{Clock, OnExit, Shutdown, Tasks};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tokio::time::Instant;
+
+use crate::container::Prepared as Declared;
+use crate::engine::{
+    Command, Content, Engine, Guard, LeaseReply, Prepared, PreparedAction, PreparedOperation, Reply, Scope,
+    Version,
+};
+use crate::lease::LeaseCommand;
+use crate::location::Place;
+use crate::memory::Memory;
+use crate::query::List;
+use crate::transaction::{Action, Key, Operation};
+use crate::wake::{Topic, Wakes};
+use crate::{
+    Catalog, Committed, Conflict, Container, Continue, Cursor, Document, DocumentId, Error, Feed, Keyring,
+    Lease, LeaseName, Location, Page, Partition, Precondition, Query, Retention, Revision, Transaction,
+    check, declare, expiry, postgres, retention, seal, sqlite,
+};
+
+/// A handle to an open store. Clones share it. [Close](Store::close) it before the same file is opened again.
+#[derive(Clone, Debug)]
+pub struct Store(Arc<Inner>);
+
+#[derive(Debug)]
+pub(crate) struct Inner {
+    pub(crate) engine: Box<dyn Engine>,
+    pub(crate) catalog: Catalog,
+    pub(crate) keyring: Option<Keyring>,
+    pub(crate) wakes: Arc<Wakes>,
+    pub(crate) clock: Clock,
+    tasks: Tasks,
+}
+
+/// What a store is opened with.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Where it is.
+    pub location: Location,
+    /// What is in it. Indexes that were not there before are built while it opens.
+    pub catalog: Catalog,
+    /// Needed if the catalogue has secrets.
+    pub keyring: Option<Keyring>,
+    /// How long the past is kept.
+    pub retention: Retention,
+    /// The database's clock, where the database has none of its own: in memory and on SQLite.
+    pub clock: Clock,
+    /// Told if one of the store's own tasks fails.
+    pub shutdown: Shutdown,
+}
+
+/// What [`Store::update`] is to do with a document it was shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Decision {
+    /// Write it as it now is.
+    Write,
+    /// Leave it as it was.
+    Keep,
+}
+
+/// How long closing waits for what was submitted.
+const CLOSE: Duration = Duration::from_secs(30);
+/// How often an update is tried against others who change the same document.
+const ATTEMPTS: usize = 10;
+
+impl Options {
+    /// With the system's clock and the default retention.
+    pub fn new(location: Location, catalog: Catalog, shutdown: Shutdown) -> Self {
+        Self {
+            location,
+            catalog,
+            keyring: None,
+            retention: Retention::default(),
+            clock: Clock::system(),
+            shutdown,
+        }
+    }
+}
+
+impl Store {
+    /// Opens a store for reading and writing; makes it if there is none, migrates it if it is older.
+    pub async fn open(options: Options) -> Result<Self, Error> {
+        let Options { location, catalog, keyring, retention, clock, shutdown } = options;
+        if catalog.has_secrets() && keyring.is_none() {
+            return Err(Error::Invalid {
+                what: "catalogue".to_owned(),
+                problem: "it has secrets, and no keyring was given to seal them with".to_owned(),
+            });
+        }
+        let tasks = Tasks::new("store", shutdown);
+        let wakes = Arc::new(Wakes::default());
+        let incarnation = rand::random();
+        let engine: Box<dyn Engine> = match &location.0 {
+            Place::Memory => Box::new(Memory::new(clock.clone(), incarnation, wakes.clone())),
+            Place::Sqlite { path, durability } => Box::new(
+                sqlite::open(path, *durability, clock.clone(), incarnation, wakes.clone(), &tasks).await?,
+            ),
+            Place::Postgres(address) => {
+                Box::new(postgres::open(address, incarnation, wakes.clone(), &tasks).await?)
+            }
+        };
+        let store = Self(Arc::new(Inner { engine, catalog, keyring, wakes, clock, tasks }));
+        if let Err(error) = declare::declare(&store).await {
+            // So that whoever tries again does not find the database in use.
+            store.close().await;
+            return Err(error);
+        }
+        store.start(retention);
+        Ok(store)
+    }
+
+    /// Opens an existing store only to look at it, with the catalogue it has. Works beside a process that
+    /// writes. Nothing can be committed.
+    pub async fn inspect(
+        location: &Location,
+        keyring: Option<Keyring>,
+        shutdown: Shutdown,
+    ) -> Result<Self, Error> {
+        let clock = Clock::system();
+        let engine: Box<dyn Engine> = match &location.0 {
+            Place::Memory => {
+                return Err(Error::Foreign {
+                    database: location.to_string(),
+                    problem: "a store in memory cannot be looked at from outside".to_owned(),
+                });
+            }
+            Place::Sqlite { path, .. } => Box::new(sqlite::inspect(path, clock.clone()).await?),
+            Place::Postgres(address) => Box::new(postgres::inspect(address).await?),
+        };
+        let declared = engine.catalog().await?;
+        let catalog =
+            Catalog::try_new(declared.into_iter().map(|(specification, _)| Container::from(specification)))?;
+        let wakes = Arc::new(Wakes::default());
+        Ok(Self(Arc::new(Inner {
+            engine,
+            catalog,
+            keyring,
+            wakes,
+            clock,
+            tasks: Tasks::new("store", shutdown),
+        })))
+    }
+
+    fn start(&self, retention: Retention) {
+        let weak = Arc::downgrade(&self.0);
+        let waiter = self.0.wakes.waiter(Topic::Expiry);
+        let expiring = expiry::run(weak.clone(), waiter);
+        self.0.tasks.spawn("delete expired documents", OnExit::Expendable, async move {
+            expiring.await;
+            Ok(())
+        });
+        self.0.tasks.spawn("compact", OnExit::Expendable, async move {
+            retention::run(weak, retention).await;
+            Ok(())
+        });
+    }
+
+    /// Carries out a transaction. When this returns, it is durable and visible. If the call is dropped before,
+    /// the transaction may or may not take place.
+    pub async fn commit(&self, transaction: &Transaction) -> Result<Committed, Error> {
+        let submit = |prepared| self.0.engine.submit(Command::Commit(prepared));
+        let reply = match submit(self.0.prepare(transaction)?).await {
+            // Another process has retired the key; the file has a newer one.
+            Err(Error::RetiredKey { .. }) if self.0.keyring.is_some() => {
+                self.0.keyring.as_ref().map_or(Ok(()), Keyring::reload)?;
+                submit(self.0.prepare(transaction)?).await
+            }
+            reply => reply,
+        };
+        match reply? {
+            Reply::Committed(committed) => Ok(committed),
+            _ => Err(Error::Closed),
+        }
+    }
+
+    /// Writes one document that must not exist yet.
+    pub async fn create(
+        &self,
+        container: &Container,
+        partition: &Partition,
+        id: DocumentId,
+        body: &impl Serialize,
+    ) -> Result<Committed, Error> {
+        let mut transaction = Transaction::new(partition.clone());
+        transaction.create(container, id, body)?;
+        self.commit(&transaction).await
+    }
+
+    /// Writes one document.
+    pub async fn put(
+        &self,
+        container: &Container,
+        partition: &Partition,
+        id: DocumentId,
+        precondition: Precondition,
+        body: &impl Serialize,
+    ) -> Result<Committed, Error> {
+        let mut transaction = Transaction::new(partition.clone());
+        transaction.put(container, id, precondition, body)?;
+        self.commit(&transaction).await
+    }
+
+    /// Deletes one document.
+    pub async fn delete(
+        &self,
+        container: &Container,
+        partition: &Partition,
+        id: DocumentId,
+        precondition: Precondition,
+    ) -> Result<Committed, Error> {
+        let mut transaction = Transaction::new(partition.clone());
+        transaction.delete(container, id, precondition);
+        self.commit(&transaction).await
+    }
+
+    /// Reads one document, lets `change` alter it, writes it back, and starts over if somebody else was
+    /// faster. Answers the document as it is now.
+    pub async fn update<T: Serialize + DeserializeOwned>(
+        &self,
+        container: &Container,
+        partition: &Partition,
+        id: &DocumentId,
+        mut change: impl FnMut(&mut T) -> Decision,
+    ) -> Result<T, Error> {
+        let mut attempt = 0;
+        loop {
+            attempt += 1;
+            let Some(document) = self.get(container, partition, id).await? else {
+                return Err(
+                    Conflict::Missing { container: container.name().to_owned(), id: id.clone() }.into()
+                );
+            };
+            let mut value: T = document.parse()?;
+            if change(&mut value) == Decision::Keep {
+                return Ok(value);
+            }
+            let expected = Precondition::Etag(document.etag);
+            match self.put(container, partition, id.clone(), expected, &value).await {
+                Ok(_) => return Ok(value),
+                Err(Error::Conflict(Conflict::Changed { .. })) if attempt < ATTEMPTS => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Reads one document, if it exists.
+    pub async fn get(
+        &self,
+        container: &Container,
+        partition: &Partition,
+        id: &DocumentId,
+    ) -> Result<Option<Document>, Error> {
+        self.read(container, partition, id, None).await
+    }
+
+    /// Reads one document as it was at a revision that is still kept.
+    pub async fn get_at(
+        &self,
+        container: &Container,
+        partition: &Partition,
+        id: &DocumentId,
+        at: Revision,
+    ) -> Result<Option<Document>, Error> {
+        self.read(container, partition, id, Some(at)).await
+    }
+
+    async fn read(
+        &self,
+        container: &Container,
+        partition: &Partition,
+        id: &DocumentId,
+        at: Option<Revision>,
+    ) -> Result<Option<Document>, Error> {
+        let declared = self.0.catalog.prepared(container.name())?;
+        let key = Key { container: declared.name.clone(), partition: partition.clone(), id: id.clone() };
+        let (found, _) = self.0.engine.read(key, at).await?.of(at)?;
+        found.map(|version| self.0.open_version(version)).transpose()
+    }
+
+    /// A page of documents.
+    pub async fn list(&self, query: Query) -> Result<Page, Error> {
+        let declared = self.0.catalog.prepared(query.container.name())?;
+        let matching = match query.matching {
+            Some((index, value)) => Some((declared.index(&index)?, value)),
+            None => None,
+        };
+        let at = query.from.as_ref().map(|from| from.revision).or(query.at);
+        let list = List {
+            container: declared.name.clone(),
+            partition: query.partition,
+            prefix: query.prefix,
+            matching,
+            // One more tells whether there is a next page.
+            limit: query.limit + 1,
+            at,
+            behind: query.from.map(|from| (from.partition, from.id)),
+        };
+        let (mut found, revision) = self.0.engine.list(list).await?.of(at)?;
+        let more = found.len() > query.limit;
+        found.truncate(query.limit);
+        let next = found.last().filter(|_| more).map(|last| Continue {
+            revision,
+            partition: last.key.partition.clone(),
+            id: last.key.id.clone(),
+        });
+        let documents =
+            found.into_iter().map(|version| self.0.open_version(version)).collect::<Result<_, _>>()?;
+        Ok(Page { documents, revision, next })
+    }
+
+    /// What is in it, as it was opened with.
+    pub fn catalog(&self) -> &Catalog {
+        &self.0.catalog
+    }
+
+    /// The newest revision.
+    pub async fn revision(&self) -> Result<Revision, Error> {
+        self.0.engine.state().await.map(|state| state.revision)
+    }
+
+    /// The oldest revision that can still be read or followed from.
+    pub async fn oldest_revision(&self) -> Result<Revision, Error> {
+        self.0.engine.state().await.map(|state| state.compacted)
+    }
+
+    /// Follows a partition, from what comes after a revision.
+    pub fn partition_feed(&self, partition: &Partition, after: Revision) -> Feed {
+        Feed::new(self.0.clone(), Scope::Partition(partition.clone()), after)
+    }
+
+    /// Follows a container across all partitions, from what comes after a revision.
+    pub fn container_feed(&self, container: &Container, after: Revision) -> Result<Feed, Error> {
+        let declared = self.0.catalog.prepared(container.name())?;
+        Ok(Feed::new(self.0.clone(), Scope::Container(declared.name.clone()), after))
+    }
+
+    /// Follows a container from where a reader stood.
+    pub fn container_feed_from(&self, container: &Container, cursor: &Cursor) -> Result<Feed, Error> {
+        self.container_feed(container, cursor.after()?)
+    }
+
+    /// Takes a lease that is free, expired, or held under the same name.
+    pub async fn lease_acquire(
+        &self,
+        name: &LeaseName,
+        holder: &str,
+        time_to_live: Duration,
+    ) -> Result<Lease, Error> {
+        let asked_at = Instant::now();
+        let command = LeaseCommand::Acquire { name: name.clone(), holder: holder.to_owned(), time_to_live };
+        let LeaseReply { holder, token } = self.lease(command).await?;
+        Ok(Lease::new(name.clone(), holder, token, asked_at, time_to_live))
+    }
+
+    /// Waits until a lease can be taken, and takes it. Woken when it is released.
+    pub async fn lease_wait(
+        &self,
+        name: &LeaseName,
+        holder: &str,
+        time_to_live: Duration,
+    ) -> Result<Lease, Error> {
+        let mut waiter = self.0.wakes.waiter(Topic::Lease(name.clone()));
+        loop {
+            waiter.arm();
+            let clock = &self.0.clock;
+            // Before the question: time that passes during it counts.
+            let asked = clock.now();
+            match self.lease_acquire(name, holder, time_to_live).await {
+                Err(Error::LeaseHeld { remaining, .. }) => {
+                    let remaining = jiff::SignedDuration::try_from(remaining).unwrap_or_default();
+                    let until = asked.saturating_add(remaining).unwrap_or(jiff::Timestamp::MAX);
+                    tokio::select! {
+                        () = waiter.woken() => {}
+                        () = clock.sleep_until(until) => {}
+                    }
+                }
+                outcome => return outcome,
+            }
+        }
+    }
+
+    /// Keeps a lease for longer. Refused with [`Conflict::LeaseLost`] once it has run out, even if nobody else
+    /// has taken it.
+    pub async fn lease_renew(&self, lease: &Lease, time_to_live: Duration) -> Result<Lease, Error> {
+        let asked_at = Instant::now();
+        let LeaseReply { holder, token } =
+            self.lease(LeaseCommand::Renew { fence: lease.fence(), time_to_live }).await?;
+        Ok(Lease::new(lease.name().clone(), holder, token, asked_at, time_to_live))
+    }
+
+    /// Gives a lease back; whoever waits for it is woken.
+    pub async fn lease_release(&self, lease: &Lease) -> Result<(), Error> {
+        self.lease(LeaseCommand::Release { fence: lease.fence() }).await.map(drop)
+    }
+
+    async fn lease(&self, command: LeaseCommand) -> Result<LeaseReply, Error> {
+        match self.0.engine.submit(Command::Lease(command)).await? {
+            Reply::Lease(reply) => Ok(reply),
+            _ => Err(Error::Closed),
+        }
+    }
+
+    /// Forgets the history up to a revision, now. Retention does this by itself.
+    pub async fn compact(&self, through: Revision) -> Result<(), Error> {
+        retention::compact(&self.0, through).await
+    }
+
+    /// Looks at every row, and says what does not fit together.
+    pub async fn check(&self) -> Result<check::Report, Error> {
+        check::check(&self.0).await
+    }
+
+    /// Writes a consistent copy to a file that must not exist, while others go on. SQLite only.
+    pub async fn backup(&self, file: impl Into<Utf8PathBuf>) -> Result<(), Error> {
+        self.0.engine.backup(file.into()).await
+    }
+
+    /// Finishes what was submitted and lets go of the database. Later calls answer [`Error::Closed`].
+    pub async fn close(&self) {
+        self.0.engine.close().await;
+        if let Err(stuck) = self.0.tasks.drain(CLOSE).await {
+            tracing::error!(error = %stuck, "the store did not close in time");
+        }
+    }
+
+    pub(crate) fn inner(&self) -> &Inner {
+        &self.0
+    }
+}
+
+impl Inner {
+    pub(crate) fn open_version(&self, version: Version) -> Result<Document, Error> {
+        let Version { key, revision, etag, body, expires_at } = version;
+        let declared = self.catalog.prepared(&key.container);
+        let body = match declared {
+            Ok(declared) => self.open_body(declared, &key, body)?,
+            // A partition's feed also shows containers that this program does not know; it has no secrets of
+            // theirs to open.
+            Err(_) => body,
+        };
+        let expires_at = expires_at.and_then(|at| jiff::Timestamp::from_microsecond(at).ok());
+        Ok(Document {
+            container: key.container,
+            partition: key.partition,
+            id: key.id,
+            etag,
+            revision,
+            expires_at,
+            body,
+        })
+    }
+
+    /// A key this process does not know may have been added by another since.
+    fn open_body(&self, declared: &Declared, key: &Key, body: Arc<str>) -> Result<Arc<str>, Error> {
+        match (seal::open(declared, key, body.clone(), self.keyring.as_ref()), &self.keyring) {
+            (Err(Error::Sealing { .. }), Some(keyring)) => {
+                keyring.reload()?;
+                seal::open(declared, key, body, Some(keyring))
+            }
+            (opened, _) => opened,
+        }
+    }
+
+    fn prepare(&self, transaction: &Transaction) -> Result<Prepared, Error> {
+        let mut named = HashSet::new();
+        let mut operations = Vec::with_capacity(transaction.operations.len());
+        for operation in &transaction.operations {
+            let prepared = self.prepare_operation(&transaction.partition, operation)?;
+            if !named.insert(prepared.key.clone()) {
+                return Err(Error::Invalid {
+                    what: "transaction".to_owned(),
+                    problem: format!("it names `{}` in `{}` twice", operation.id, operation.container.name()),
+                });
+            }
+            operations.push(prepared);
+        }
+        Ok(Prepared { operations, fences: transaction.fences.clone() })
+    }
+
+    fn prepare_operation(
+        &self,
+        partition: &Partition,
+        operation: &Operation,
+    ) -> Result<PreparedOperation, Error> {
+        let declared = self.catalog.prepared(operation.container.name())?;
+        let key =
+            Key { container: declared.name.clone(), partition: partition.clone(), id: operation.id.clone() };
+        let action = match &operation.action {
+            Action::Delete => PreparedAction::Delete,
+            Action::Check => PreparedAction::Check,
+            Action::Put { body, time_to_live } => {
+                let entries = declared.entries(body)?;
+                let (body, sealing_key) = seal::seal(declared, &key, body, self.keyring.as_ref())?;
+                let time_to_live =
+                    time_to_live.map(|duration| i64::try_from(duration.as_micros()).unwrap_or(i64::MAX));
+                PreparedAction::Put(Content { body, sealing_key, time_to_live, entries })
+            }
+        };
+        let guard = Guard::Precondition(operation.precondition.clone());
+        Ok(PreparedOperation { key, indexed: declared.has_indexes(), guard, action })
+    }
+}

@@ -1,0 +1,180 @@
+//! What is written together.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::lease::Fence;
+use crate::{Container, DocumentId, Error, Etag, Lease, Partition, Revision};
+
+/// What must hold of a document for a transaction to be carried out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Precondition {
+    /// It does not exist.
+    Absent,
+    /// It is the version that was read.
+    Etag(Etag),
+    /// Whatever is there, or nothing.
+    Any,
+}
+
+/// Writes to documents of one partition, in any of its containers: all of them or none, as one revision.
+///
+/// A document may be named once.
+#[derive(Debug)]
+pub struct Transaction {
+    pub(crate) partition: Partition,
+    pub(crate) operations: Vec<Operation>,
+    pub(crate) fences: Vec<Fence>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Operation {
+    pub(crate) container: Container,
+    pub(crate) id: DocumentId,
+    pub(crate) precondition: Precondition,
+    pub(crate) action: Action,
+}
+
+#[derive(Debug)]
+pub(crate) enum Action {
+    Put { body: Value, time_to_live: Option<Duration> },
+    Delete,
+    Check,
+}
+
+/// What a transaction did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Committed {
+    /// The transaction's revision; the store's present one if it changed nothing.
+    pub revision: Revision,
+    /// One for every operation, in the order they were added.
+    pub outcomes: Vec<Outcome>,
+}
+
+/// What one operation of a transaction did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The document was written and has this etag.
+    Written(Etag),
+    /// The document was deleted.
+    Deleted,
+    /// There was nothing to delete, or only a precondition to check.
+    Unchanged,
+}
+
+impl Transaction {
+    /// An empty transaction. Committing it does nothing.
+    pub fn new(partition: Partition) -> Self {
+        Self { partition, operations: Vec::new(), fences: Vec::new() }
+    }
+
+    /// Writes a document that must not exist yet.
+    pub fn create(
+        &mut self,
+        container: &Container,
+        id: DocumentId,
+        body: &impl Serialize,
+    ) -> Result<&mut Self, Error> {
+        self.put(container, id, Precondition::Absent, body)
+    }
+
+    /// Writes a document, new or in place of another. It has no expiry, whatever the former one had.
+    pub fn put(
+        &mut self,
+        container: &Container,
+        id: DocumentId,
+        precondition: Precondition,
+        body: &impl Serialize,
+    ) -> Result<&mut Self, Error> {
+        self.write(container, id, precondition, body, None)
+    }
+
+    /// Writes a document that is deleted by itself after `time_to_live`, unless it is written again.
+    pub fn put_expiring(
+        &mut self,
+        container: &Container,
+        id: DocumentId,
+        precondition: Precondition,
+        body: &impl Serialize,
+        time_to_live: Duration,
+    ) -> Result<&mut Self, Error> {
+        self.write(container, id, precondition, body, Some(time_to_live))
+    }
+
+    /// Deletes a document. With [`Precondition::Any`] a missing one is left missing, which the outcome says.
+    pub fn delete(&mut self, container: &Container, id: DocumentId, precondition: Precondition) -> &mut Self {
+        self.add(container, id, precondition, Action::Delete)
+    }
+
+    /// Carries out the rest only if `precondition` holds of a document that stays as it is.
+    pub fn check(&mut self, container: &Container, id: DocumentId, precondition: Precondition) -> &mut Self {
+        self.add(container, id, precondition, Action::Check)
+    }
+
+    /// Carries out the transaction only while the lease is held with this token: what a holder that was
+    /// paused writes after its lease passed on is refused.
+    pub fn fenced_by(&mut self, lease: &Lease) -> &mut Self {
+        self.fences.push(lease.fence());
+        self
+    }
+
+    /// Whether nothing was added.
+    pub fn is_empty(&self) -> bool {
+        self.operations.is_empty() && self.fences.is_empty()
+    }
+
+    fn write(
+        &mut self,
+        container: &Container,
+        id: DocumentId,
+        precondition: Precondition,
+        body: &impl Serialize,
+        time_to_live: Option<Duration>,
+    ) -> Result<&mut Self, Error> {
+        let body = serde_json::to_value(body).map_err(|error| Error::Invalid {
+            what: format!("document `{id}` in `{}`", container.name()),
+            problem: error.to_string(),
+        })?;
+        Ok(self.add(container, id, precondition, Action::Put { body, time_to_live }))
+    }
+
+    fn add(
+        &mut self,
+        container: &Container,
+        id: DocumentId,
+        precondition: Precondition,
+        action: Action,
+    ) -> &mut Self {
+        self.operations.push(Operation { container: container.clone(), id, precondition, action });
+        self
+    }
+}
+
+impl Committed {
+    /// The etag of a transaction's only, or first, written document.
+    pub fn etag(&self) -> Option<&Etag> {
+        self.outcomes.iter().find_map(|outcome| match outcome {
+            Outcome::Written(etag) => Some(etag),
+            Outcome::Deleted | Outcome::Unchanged => None,
+        })
+    }
+}
+
+/// A document's place in a store.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Key {
+    pub(crate) container: Arc<str>,
+    pub(crate) partition: Partition,
+    pub(crate) id: DocumentId,
+}
+
+/// Partition and id are quoted, so that no two keys look alike.
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{:?}/{:?}", self.container, self.partition.as_str(), self.id.as_str())
+    }
+}

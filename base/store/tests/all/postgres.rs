@@ -1,0 +1,7 @@
+//! Faults that only a server can have: it restarts, connections are cut, another process is slow, and there are
+//! many writers.
+
+mod doubt;
+mod late_commit;
+mod replicas;
+mod restarts;
