@@ -5,6 +5,7 @@
 mod catalogue;
 mod documents;
 mod expiry;
+mod faults;
 mod feeds;
 mod fixture;
 mod history;
