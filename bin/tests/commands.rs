@@ -1,0 +1,87 @@
+//! Both commands as their users meet them: help texts, output and exit codes.
+
+use assert_cmd::Command;
+use assert_cmd::cargo::cargo_bin_cmd;
+use rstest::rstest;
+
+/// The command line of `program`, on no terminal and of no particular width.
+fn command(program: &str) -> Command {
+    let mut command = match program {
+        "pilothouse" => cargo_bin_cmd!("pilothouse"),
+        "hcp" => cargo_bin_cmd!("hcp"),
+        other => panic!("there is no binary `{other}`"),
+    };
+    command.env_remove("COLUMNS");
+    command
+}
+
+fn stdout(command: &mut Command) -> String {
+    let output = command.assert().success().get_output().clone();
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "", "data goes to standard output alone");
+    String::from_utf8(output.stdout).expect("output is text")
+}
+
+/// Golden files: `INSTA_UPDATE=always cargo test -p pilothouse` rewrites them for review in the diff.
+#[rstest]
+#[case::pilothouse("pilothouse", &["--help"])]
+#[case::pilothouse_short("pilothouse", &["-h"])]
+#[case::pilothouse_version("pilothouse", &["version", "--help"])]
+#[case::pilothouse_completions("pilothouse", &["completions", "--help"])]
+#[case::hcp("hcp", &["--help"])]
+#[case::hcp_short("hcp", &["-h"])]
+fn help_is_as_reviewed(#[case] program: &str, #[case] args: &[&str]) {
+    let name = format!("{program}_{}", args.join("_").replace('-', ""));
+    insta::assert_snapshot!(name, stdout(command(program).args(args)));
+}
+
+#[rstest]
+fn version_is_that_of_the_package(#[values("pilothouse", "hcp")] program: &str) {
+    let table = stdout(command(program).arg("version"));
+    let row: Vec<_> = table.lines().nth(1).expect("a row below the header").split_whitespace().collect();
+    assert_eq!(row[..2], [program, env!("CARGO_PKG_VERSION")]);
+
+    let json = stdout(command(program).args(["version", "--output", "json"]));
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json["name"], program);
+    assert_eq!(json["version"], env!("CARGO_PKG_VERSION"));
+    assert!(json.get("commit").is_some(), "an unknown commit is null, not absent");
+}
+
+#[rstest]
+fn every_shell_gets_its_completions(
+    #[values("pilothouse", "hcp")] program: &str,
+    #[values("bash", "elvish", "fish", "powershell", "zsh")] shell: &str,
+) {
+    let script = stdout(command(program).args(["completions", shell]));
+    assert!(script.contains(program) && script.contains("version"), "{script}");
+}
+
+#[rstest]
+fn usage_error_is_exit_code_2_with_a_pointer_to_the_help(#[values("pilothouse", "hcp")] program: &str) {
+    let output = command(program).arg("sail").assert().code(2).get_output().clone();
+    assert!(output.stdout.is_empty());
+    let told = String::from_utf8(output.stderr).unwrap();
+    assert!(told.contains("unrecognized subcommand 'sail'"), "{told}");
+    assert!(told.trim_end().ends_with("For more information, try '--help'."), "{told}");
+}
+
+#[rstest]
+fn bare_command_shows_its_help(#[values("pilothouse", "hcp")] program: &str) {
+    let output = command(program).assert().code(2).get_output().clone();
+    assert!(String::from_utf8(output.stderr).unwrap().contains("Examples:"));
+}
+
+/// A device that is full is the shortest way to a failing write.
+#[test]
+fn failure_is_exit_code_1_and_ends_with_a_hint() {
+    let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+    let output = std::process::Command::new(assert_cmd::cargo::cargo_bin!("pilothouse"))
+        .arg("version")
+        .stdout(full)
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let told = String::from_utf8(output.stderr).unwrap();
+    assert!(told.starts_with("error: "), "{told}");
+    assert!(told.lines().last().unwrap().starts_with("hint: "), "{told}");
+}
