@@ -1,0 +1,21 @@
+//! What every benchmark needs: samples, comparisons in one run, figures with budgets, and printing them.
+
+mod catalogue;
+mod compare;
+mod figure;
+mod folder;
+mod output;
+mod progress;
+mod report;
+mod samples;
+mod size;
+
+pub(crate) use catalogue::Catalogue;
+pub(crate) use compare::in_turns;
+pub(crate) use figure::{Budget, Figure};
+pub(crate) use folder::{Folder, file_system};
+pub(crate) use output::{Format, Render, table};
+pub(crate) use progress::Progress;
+pub(crate) use report::Report;
+pub(crate) use samples::Samples;
+pub(crate) use size::Size;

@@ -1,0 +1,119 @@
+//! What Pilothouse costs, measured: figures as a table for people or as JSON for programs.
+//!
+//! ```text
+//! cargo run --release -p pilothouse-bench -- list
+//! cargo run --release -p pilothouse-bench -- store
+//! cargo run --release -p pilothouse-bench -- store --output json
+//! cargo run -p pilothouse-bench -- store --sample
+//! ```
+//!
+//! # How to read the table
+//!
+//! - **The lines above it** say what was measured on: file system, processors, size of the run, servers and their
+//!   settings. Figures of two runs compare only if these are the same.
+//! - **Figure, value, unit**: one measurement each. A name with `p99` is the value that 99 in 100 samples stay
+//!   within; without it, the value is a median.
+//! - **Budget, met**: what is wanted, where something is. A missed budget is printed and nothing more; the exit
+//!   code is 0 unless something broke. Budgets are for release builds, and for a machine with nothing else to do.
+//! - **Ratios (unit `×`)** are of two things measured in turns in the same run, so that a busy machine slows
+//!   both. Prefer them to absolute values when judging a change.
+//! - **Note**: how it was measured, and the spread where there is one.
+//! - **Left out** says which figures are missing because the machine lacks a server, and how to get it.
+//!
+//! `--sample` is for tests: the same table from a run of seconds. It shows that the benchmark works; its values
+//! say little.
+//!
+//! # Adding a benchmark
+//!
+//! One file, `src/NAME.rs`, with a function that fills a [`Report`]; one variant of [`Benchmark`]. What measures,
+//! compares and prints is in `harness`.
+
+mod harness;
+mod store;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::harness::{Catalogue, Format, Progress, Report, Size};
+
+/// Figures of Pilothouse, with their budgets.
+#[derive(Debug, Parser)]
+#[command(name = "pilothouse-bench")]
+struct Args {
+    /// How to print the figures: for reading, or for other programs.
+    #[arg(long, value_enum, global = true, default_value_t = Format::Table, value_name = "FORMAT")]
+    output: Format,
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// Lists the benchmarks.
+    List,
+    #[command(flatten)]
+    Run(Benchmark),
+}
+
+/// Every benchmark there is. The first line of its comment describes it in the list.
+#[derive(Clone, Debug, Subcommand)]
+enum Benchmark {
+    /// The store on SQLite and PostgreSQL: writes, feeds, opening, lists, reads.
+    Store(RunArgs),
+}
+
+#[derive(Clone, Copy, Debug, clap::Args)]
+struct RunArgs {
+    /// Runs for seconds instead of minutes: shows that the benchmark works, not what the figures are.
+    #[arg(long)]
+    sample: bool,
+}
+
+fn main() -> ExitCode {
+    let Args { output, verb } = Args::parse();
+    match run(output, verb) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            Progress.say(&format!("error: {error:#}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(output: Format, verb: Verb) -> anyhow::Result<()> {
+    match verb {
+        Verb::List => output.print(&Catalogue::of::<Benchmark>()),
+        Verb::Run(benchmark) => {
+            let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+            output.print(&runtime.block_on(benchmark.run())?)
+        }
+    }
+}
+
+impl Benchmark {
+    async fn run(self) -> anyhow::Result<Report> {
+        match self {
+            Self::Store(args) => store::run(Size::of(args.sample)).await,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    #[test]
+    fn command_line_is_consistent() {
+        Args::command().debug_assert();
+    }
+
+    #[test]
+    fn every_benchmark_is_listed_with_a_description() {
+        for entry in Catalogue::of::<Benchmark>().entries() {
+            assert!(!entry.about.is_empty(), "{}", entry.name);
+        }
+    }
+}
