@@ -1,0 +1,92 @@
+//! `cargo xtask`: the project's own checks. `./test` runs them all; each verb also works alone.
+//!
+//! A check is a function from what the workspace is to a list of [`Violation`]s, so that its tests need no
+//! workspace to be broken. Every violation is one line that names a file and the remedy.
+
+mod deny;
+mod files;
+mod layers;
+mod manifests;
+mod violation;
+mod workspace;
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use anyhow::Context;
+use clap::{Parser, Subcommand};
+
+use crate::violation::Violation;
+use crate::workspace::Workspace;
+
+/// The project's own checks.
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask", disable_help_subcommand = true)]
+struct Args {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Clone, Copy, Debug, Subcommand)]
+enum Verb {
+    /// Who may depend on whom, and what every manifest holds.
+    Layers,
+    /// Sizes and names of files, and that every folder is on the map.
+    Files,
+    /// Which outside crates, licences and sources may come in.
+    Deny,
+    /// All of the above.
+    Check,
+}
+
+fn main() -> ExitCode {
+    match run(Args::parse().verb) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            // Nobody is left to tell if standard error is gone.
+            let _ = writeln!(io::stderr(), "error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(verb: Verb) -> anyhow::Result<()> {
+    let workspace = Workspace::load().context("cannot read the workspace")?;
+    let checks: &[Check] = match verb {
+        Verb::Layers => &[LAYERS],
+        Verb::Files => &[FILES],
+        Verb::Deny => &[DENY],
+        Verb::Check => &[LAYERS, FILES, DENY],
+    };
+    let mut count = 0;
+    for check in checks {
+        let violations = (check.run)(&workspace).with_context(|| format!("{} could not run", check.name))?;
+        report(check.name, &violations)?;
+        count += violations.len();
+    }
+    anyhow::ensure!(count == 0, "{count} violation(s)");
+    Ok(())
+}
+
+struct Check {
+    name: &'static str,
+    run: fn(&Workspace) -> anyhow::Result<Vec<Violation>>,
+}
+
+const LAYERS: Check = Check {
+    name: "layers",
+    run: |workspace| Ok([layers::check(workspace), manifests::check(workspace)?].concat()),
+};
+const FILES: Check = Check { name: "files", run: files::check };
+const DENY: Check = Check { name: "deny", run: deny::check };
+
+fn report(name: &str, violations: &[Violation]) -> io::Result<()> {
+    let mut stdout = io::stdout().lock();
+    for violation in violations {
+        writeln!(stdout, "{violation}")?;
+    }
+    if violations.is_empty() {
+        writeln!(stdout, "{name}: ok")?;
+    }
+    Ok(())
+}
