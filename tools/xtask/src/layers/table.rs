@@ -67,6 +67,12 @@ pub(super) const LAYERS: &[Layer] = &[
         why: "mechanism knows neither the store nor any service",
     },
     Layer {
+        folders: &["base/informer"],
+        may_use: &[&["base/runtime"]],
+        must_not_use: &[HTTP_SERVERS, SQL, UNTYPED_ERRORS],
+        why: "a cached watch knows any Kubernetes API and no resource in particular",
+    },
+    Layer {
         folders: &["base/store"],
         may_use: &[&["base/runtime"]],
         must_not_use: &[HTTP_SERVERS, UNTYPED_ERRORS],
@@ -80,7 +86,7 @@ pub(super) const LAYERS: &[Layer] = &[
     },
     Layer {
         folders: &["base/work"],
-        may_use: &[VOCABULARY, &["base/runtime", "base/http", "base/pki"]],
+        may_use: &[VOCABULARY, &["base/informer", "base/runtime", "base/http", "base/pki"]],
         must_not_use: &[SQL, UNTYPED_ERRORS],
         why: "applying manifests knows the Kubernetes API and no store",
     },
@@ -130,7 +136,7 @@ pub(super) const LAYERS: &[Layer] = &[
     },
     Layer {
         folders: &["bench", "tests"],
-        may_use: &[BASE, CONTRACTS, SERVERS, &["region", "tools/test-support"]],
+        may_use: &[BASE, CONTRACTS, SERVERS, &["bin", "region", "tools/test-support"]],
         must_not_use: &[],
         why: "what measures and tests the whole may use all of it, except the tools that check it",
     },
@@ -142,4 +148,13 @@ pub(super) const TEST_EDGES: &[TestEdge] = &[
     TestEdge { from: "*", to: "tools/test-support" },
     TestEdge { from: "*/*", to: "tools/test-support" },
     TestEdge { from: "*/*/api", to: "tools/test-support" },
+    // Whoever speaks to a Kubernetes API is tested against a live one.
+    TestEdge { from: "base/work", to: "platform/kubeapi" },
+    TestEdge { from: "platform/controllers", to: "platform/kubeapi" },
+    TestEdge { from: "platform/kubelet", to: "platform/kubeapi" },
+    TestEdge { from: "services/hypershift", to: "platform/kubeapi" },
+    TestEdge { from: "services/maestro", to: "platform/kubeapi" },
+    TestEdge { from: "services/mce", to: "platform/kubeapi" },
+    // The same with an MQTT broker.
+    TestEdge { from: "services/maestro", to: "platform/broker" },
 ];
