@@ -49,7 +49,8 @@ impl AllowedCallers {
 }
 
 impl PeerIdentity {
-    pub(crate) fn of(certificate: &Certificate) -> Self {
+    /// What a certificate says. It is up to the caller that it was verified.
+    pub fn of(certificate: &Certificate) -> Self {
         Self {
             common_name: certificate.subject().common_name().to_owned(),
             organizations: certificate.subject().organizations().to_vec(),

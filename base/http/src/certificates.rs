@@ -90,6 +90,8 @@ pub struct CertificateSource(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     files: TlsFiles,
+    /// Whose clients may show a certificate, without having to.
+    invited: Option<Bundle>,
     clock: Clock,
     current: ArcSwap<Loaded>,
     /// Held while files are read, so that two reloads do not overtake each other. What is inside is the last failure.
@@ -107,15 +109,30 @@ struct Loaded {
 impl CertificateSource {
     /// Reads the files. Unlike later changes, a first certificate that cannot be used is an error. Blocks.
     pub fn load(files: TlsFiles, clock: Clock) -> Result<Self, CertificateError> {
-        let current = ArcSwap::from_pointee(Loaded::read(&files)?);
-        Ok(Self(Arc::new(Inner { files, clock, current, last_failure: Mutex::new(None) })))
+        Self::load_inviting(files, None, clock)
+    }
+
+    fn load_inviting(
+        files: TlsFiles,
+        invited: Option<Bundle>,
+        clock: Clock,
+    ) -> Result<Self, CertificateError> {
+        let current = ArcSwap::from_pointee(Loaded::read(&files, invited.as_ref())?);
+        Ok(Self(Arc::new(Inner { files, invited, clock, current, last_failure: Mutex::new(None) })))
+    }
+
+    /// The same files for a listener that asks clients for a certificate of these authorities and also lets those in
+    /// that show none. One that is shown and not signed by them ends the handshake. Replaces the files' own client
+    /// authorities. The new source is reloaded and watched on its own. Blocks.
+    pub fn inviting(&self, authorities: Bundle) -> Result<Self, CertificateError> {
+        Self::load_inviting(self.0.files.clone(), Some(authorities), self.0.clock.clone())
     }
 
     /// Reads the files again now. On failure the certificate in use stays. Blocks.
     pub fn reload(&self) -> Result<Reloaded, CertificateError> {
         let mut last_failure = self.0.last_failure.lock().unwrap_or_else(PoisonError::into_inner);
         let path = self.0.files.certificate.display();
-        match Loaded::read(&self.0.files) {
+        match Loaded::read(&self.0.files, self.0.invited.as_ref()) {
             Ok(new) => {
                 *last_failure = None;
                 if new.content == self.0.current.load().content {
@@ -168,7 +185,12 @@ impl CertificateSource {
         self.0.current.load().not_after
     }
 
-    pub(crate) fn server_config(&self) -> Arc<ServerConfig> {
+    pub(crate) fn requires_clients(&self) -> bool {
+        self.0.invited.is_none() && self.0.files.client_authorities.is_some()
+    }
+
+    /// The configuration for connections that begin now: for listeners that do not speak HTTP.
+    pub fn server_config(&self) -> Arc<ServerConfig> {
         Arc::clone(&self.0.current.load().server)
     }
 }
@@ -185,12 +207,14 @@ impl ResolvesClientCert for CertificateSource {
 }
 
 impl Loaded {
-    fn read(files: &TlsFiles) -> Result<Self, CertificateError> {
+    fn read(files: &TlsFiles, invited: Option<&Bundle>) -> Result<Self, CertificateError> {
         let unusable = |source| CertificateError::Unusable { path: files.certificate.clone(), source };
         let refused = |source| CertificateError::Refused { path: files.certificate.clone(), source };
         let identity = Identity::load(&files.certificate, &files.key).map_err(unusable)?;
-        let authorities =
-            files.client_authorities.as_deref().map(Bundle::load).transpose().map_err(unusable)?;
+        let authorities = match invited {
+            Some(invited) => Some(invited.clone()),
+            None => files.client_authorities.as_deref().map(Bundle::load).transpose().map_err(unusable)?,
+        };
 
         let mut hasher = DefaultHasher::new();
         identity.chain_pem().hash(&mut hasher);
@@ -202,17 +226,17 @@ impl Loaded {
         let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
             .with_safe_default_protocol_versions()
             .map_err(refused)?;
-        let builder = match (authorities, &files.client_authorities) {
-            (Some(authorities), Some(path)) => {
-                let verifier = WebPkiClientVerifier::builder_with_provider(roots(&authorities), provider)
-                    .build()
-                    .map_err(|error| CertificateError::Authorities {
-                        path: path.clone(),
-                        reason: error.to_string(),
-                    })?;
+        let builder = match authorities {
+            Some(authorities) => {
+                let verifier = WebPkiClientVerifier::builder_with_provider(roots(&authorities), provider);
+                let verifier = if invited.is_some() { verifier.allow_unauthenticated() } else { verifier };
+                let verifier = verifier.build().map_err(|error| CertificateError::Authorities {
+                    path: files.client_authorities.clone().unwrap_or_else(|| files.certificate.clone()),
+                    reason: error.to_string(),
+                })?;
                 builder.with_client_cert_verifier(verifier)
             }
-            _ => builder.with_no_client_auth(),
+            None => builder.with_no_client_auth(),
         };
         let mut server =
             builder.with_single_cert(identity.chain_der(), identity.key().to_der()).map_err(refused)?;

@@ -31,6 +31,9 @@ pub struct Limits {
     /// From accepting a connection to the end of its first request's headers, handshake included, and from one request
     /// on a kept connection to the headers of the next.
     pub headers: Duration,
+    /// At shutdown, how long after connecting a peer may still say its first word. Clients connect ahead of need and keep such
+    /// connections for later: those are closed, while somebody who came a moment ago is about to ask.
+    pub silence: Duration,
     /// At shutdown, how long accepted work may take to finish.
     pub drain: Duration,
 }
@@ -101,7 +104,12 @@ pub enum BindError {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { connections: 10_000, headers: Duration::from_secs(30), drain: Duration::from_secs(20) }
+        Self {
+            connections: 10_000,
+            headers: Duration::from_secs(30),
+            silence: Duration::from_secs(1),
+            drain: Duration::from_secs(20),
+        }
     }
 }
 
@@ -137,20 +145,41 @@ impl Listener {
                 Err(source) => return Err(BindError::Certificate { name, source }),
             },
         };
+        Self::take(name, address, config.exposure.clone(), certificates).await
+    }
+
+    /// Takes the port for a certificate that was loaded elsewhere, such as one that
+    /// [invites](CertificateSource::inviting) clients to show theirs.
+    pub async fn bind_with(
+        name: impl Into<String>,
+        address: SocketAddr,
+        exposure: Exposure,
+        certificates: CertificateSource,
+    ) -> Result<Self, BindError> {
+        let name = name.into();
+        let protection =
+            if certificates.requires_clients() { Protection::MutualTls } else { Protection::Tls };
+        if let Err(refusal) = exposure.admits(address, protection) {
+            return Err(BindError::Exposed { name, address, refusal });
+        }
+        Self::take(name, address, exposure, Some(certificates)).await
+    }
+
+    async fn take(
+        name: String,
+        address: SocketAddr,
+        exposure: Exposure,
+        certificates: Option<CertificateSource>,
+    ) -> Result<Self, BindError> {
         let bound = async {
             let socket = TcpListener::bind(address).await?;
             let local_address = socket.local_addr()?;
             Ok((socket, local_address))
         };
         match bound.await {
-            Ok((socket, local_address)) => Ok(Self {
-                name,
-                socket,
-                local_address,
-                exposure: config.exposure.clone(),
-                certificates,
-                limits: Limits::default(),
-            }),
+            Ok((socket, local_address)) => {
+                Ok(Self { name, socket, local_address, exposure, certificates, limits: Limits::default() })
+            }
             Err(source) => Err(BindError::of(name, address, source)),
         }
     }

@@ -23,6 +23,7 @@ pub struct Metrics {
     in_flight: Gauge,
     pub(crate) connections: Gauge,
     pub(crate) refused: Family<RefusedLabels, Counter>,
+    pub(crate) cut: Counter,
 }
 
 /// A route's template, such as `/clusters/{id}`: never a path that somebody sent.
@@ -84,6 +85,7 @@ impl Metrics {
             in_flight: Gauge::default(),
             connections: Gauge::default(),
             refused: Family::default(),
+            cut: Counter::default(),
         };
         registry.register("http_requests", "Requests answered", metrics.requests.clone());
         registry.register_with_unit(
@@ -102,6 +104,11 @@ impl Metrics {
             "http_refused",
             "Connections and requests refused before any handler saw them",
             metrics.refused.clone(),
+        );
+        registry.register(
+            "http_connections_cut",
+            "Connections cut at shutdown because they did not end in time",
+            metrics.cut.clone(),
         );
         metrics
     }

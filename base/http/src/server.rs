@@ -17,9 +17,10 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use pilothouse_pki::Certificate;
 use pilothouse_runtime::{OnExit, TaskError, Tasks};
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncWrite, BufReader};
 use tokio::net::TcpStream;
 use tokio::sync::{Notify, Semaphore};
+use tokio::time::Instant;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
@@ -33,6 +34,9 @@ use crate::problem::Problem;
 
 /// How long accepting rests when the system has no descriptors left: they come back when connections end.
 const EXHAUSTED: Duration = Duration::from_millis(100);
+
+/// How much of a connection is read to see that there is something. Little, so that what follows is read directly.
+const FIRST_WORD: usize = 64;
 
 /// What connections share.
 struct Shared {
@@ -52,8 +56,8 @@ impl Listener {
     /// Answers connections with `app` until shutdown, then drains and returns. Run it as a task that stops the process.
     ///
     /// At shutdown nothing more is accepted, but what already waits in the kernel's queue is: those peers believe they are
-    /// connected. Connections that are idle are closed, others after their present request; one that has not sent its
-    /// first request yet may still do so within the limit for headers. After [`Limits::drain`] the rest is cut.
+    /// connected. Connections that are idle are closed, others after their present request; one that has not said anything
+    /// yet may still do so within [`Limits::silence`]. After [`Limits::drain`] the rest is cut.
     ///
     /// # Errors
     ///
@@ -123,6 +127,7 @@ async fn drain(shared: &Shared, capacity: &Semaphore) {
         Err(_) => {
             let left = connections as usize - capacity.available_permits();
             warn!(listener = shared.name, left, "cut connections that did not end in time");
+            shared.metrics.cut.inc_by(left as u64);
             shared.cut.cancel();
             let _ = capacity.acquire_many(connections).await;
         }
@@ -159,15 +164,17 @@ fn builder(limits: Limits) -> Builder<TokioExecutor> {
 
 impl Shared {
     async fn connection(&self, stream: TcpStream, address: SocketAddr, acceptor: Option<TlsAcceptor>) {
+        let begun = Instant::now();
         // Small answers should not wait for more to send.
         let _ = stream.set_nodelay(true);
         let Some(acceptor) = acceptor else {
-            return self.http(stream, Peer::new(address, None)).await;
+            return self.http(stream, Peer::new(address, None), begun).await;
         };
         let handshake = tokio::time::timeout(self.limits.headers, acceptor.accept(stream));
         let handshake = tokio::select! {
+            biased;
             handshake = handshake => handshake,
-            () = self.cut.cancelled() => return,
+            () = self.silence_ends(begun) => return,
         };
         match handshake {
             Ok(Ok(stream)) => {
@@ -177,7 +184,7 @@ impl Shared {
                     .peer_certificates()
                     .and_then(|chain| Certificate::from_der(chain.first()?.clone().into_owned()).ok())
                     .map(|certificate| PeerIdentity::of(&certificate));
-                self.http(stream, Peer::new(address, identity)).await;
+                self.http(stream, Peer::new(address, identity), begun).await;
             }
             Ok(Err(error)) => {
                 self.metrics.refuse(RefusedReason::Handshake);
@@ -191,14 +198,11 @@ impl Shared {
         }
     }
 
-    async fn http<S>(&self, stream: S, peer: Peer)
+    async fn http<S>(&self, stream: S, peer: Peer, begun: Instant)
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         let first = Arc::new(FirstRequest::default());
-        let service = self.service(peer.clone(), Arc::clone(&first));
-        let connection = self.builder.serve_connection_with_upgrades(TokioIo::new(stream), service);
-        let mut connection = pin!(connection);
         // One timer for the time before any request: the protocol is not known yet, so hyper's own does not run.
         let mut patience = pin!(async {
             tokio::select! {
@@ -206,36 +210,55 @@ impl Shared {
                 () = tokio::time::sleep(self.limits.headers) => {}
             }
         });
-        let ended = tokio::select! {
-            ended = connection.as_mut() => Some(ended),
-            () = &mut patience => {
-                self.metrics.refuse(RefusedReason::SlowHeaders);
-                debug!(listener = self.name, peer = %peer.address(), "sent no request in time");
+        let out_of_patience = || {
+            self.metrics.refuse(RefusedReason::SlowHeaders);
+            debug!(listener = self.name, peer = %peer.address(), "sent no request in time");
+        };
+
+        // Hyper takes over at the first word. Before it, it would close the connection at once when told to finish, and
+        // after it, it can finish properly, whichever protocol is spoken.
+        let mut stream = BufReader::with_capacity(FIRST_WORD, stream);
+        tokio::select! {
+            biased;
+            word = stream.fill_buf() => if !word.is_ok_and(|word| !word.is_empty()) {
                 return;
-            }
+            },
+            () = &mut patience => return out_of_patience(),
+            () = self.silence_ends(begun) => return,
+        }
+
+        let service = self.service(peer.clone(), Arc::clone(&first));
+        let connection = self.builder.serve_connection_with_upgrades(TokioIo::new(stream), service);
+        let mut connection = pin!(connection);
+        let ended = tokio::select! {
+            // First, so that it has seen the first word when it is told to finish.
+            biased;
+            ended = connection.as_mut() => Some(ended),
+            () = &mut patience => return out_of_patience(),
             () = self.tasks.shutdown().requested() => None,
         };
         let ended = match ended {
             Some(ended) => ended,
             None => {
-                // Told to finish only once there is something to finish: hyper closes a connection that has not sent
-                // anything yet, and this one was accepted.
+                connection.as_mut().graceful_shutdown();
                 tokio::select! {
                     ended = connection.as_mut() => ended,
-                    () = &mut patience => return,
+                    () = &mut patience => return out_of_patience(),
                     () = self.cut.cancelled() => return,
-                    () = first.wait() => {
-                        connection.as_mut().graceful_shutdown();
-                        tokio::select! {
-                            ended = connection.as_mut() => ended,
-                            () = self.cut.cancelled() => return,
-                        }
-                    }
                 }
             }
         };
         if let Err(error) = ended {
             debug!(listener = self.name, peer = %peer.address(), %error, "connection ended early");
+        }
+    }
+
+    /// Returns when a peer that has not said anything need not be waited for any more.
+    async fn silence_ends(&self, begun: Instant) {
+        self.tasks.shutdown().requested().await;
+        tokio::select! {
+            () = tokio::time::sleep_until(begun + self.limits.silence) => {}
+            () = self.cut.cancelled() => {}
         }
     }
 

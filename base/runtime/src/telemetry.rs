@@ -37,8 +37,9 @@ pub const LOG_FORMAT_VARIABLE: &str = "PILOTHOUSE_LOG_FORMAT";
 /// The variable that everybody else reads, if ours says nothing.
 const COMMON_LOG_VARIABLE: &str = "RUST_LOG";
 
-/// What is logged if nobody says otherwise.
-const DEFAULT_FILTER: &str = "info";
+/// What is logged if nobody says otherwise. The Kubernetes client calls every failed call an error, also those that its caller
+/// expects and deals with; whoever called says what matters.
+const DEFAULT_FILTER: &str = "info,kube_client=off";
 
 /// What is logged, how, and where traces go.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -27,7 +27,7 @@ fn app() -> Router {
     Router::new().route("/", get(who))
 }
 
-async fn connect(certificates: &Certificates, running: &Running) -> TlsStream<TcpStream> {
+pub(crate) async fn connect(certificates: &Certificates, running: &Running) -> TlsStream<TcpStream> {
     let mut roots = RootCertStore::empty();
     roots.add(certificates.authority.certificate().der().clone()).unwrap();
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
@@ -236,5 +236,27 @@ async fn a_renewed_client_certificate_is_shown_on_new_connections() {
     renew("after");
     source.reload().unwrap();
     assert_eq!(ask().await, "after");
+    running.stopped().await;
+}
+
+#[tokio::test]
+async fn invited_clients_may_show_a_certificate_and_need_not() {
+    let certificates = Certificates::new();
+    let source = CertificateSource::load(certificates.files(false), Clock::system()).unwrap();
+    let inviting = source.inviting(certificates.bundle()).unwrap();
+    let address = "127.0.0.1:0".parse().unwrap();
+    let listener = Listener::bind_with("the test", address, Exposure::Authenticated, inviting).await.unwrap();
+    let running = Running::serve(listener, app(), |stack| stack);
+    let url: url::Url = format!("https://localhost:{}/", running.address.port()).parse().unwrap();
+    let ask = async |builder: pilothouse_http::ClientBuilder| {
+        let response = builder.build().unwrap().get(url.clone()).send().await?;
+        Ok::<_, pilothouse_http::CallError>(response.bytes().await.unwrap())
+    };
+    let shown = ask(certificates.client_builder().with_identity(certificates.client("ada"))).await;
+    assert_eq!(shown.unwrap(), "ada");
+    let nobody = ask(certificates.client_builder()).await.unwrap();
+    assert_eq!(nobody, "nobody");
+    let stranger = Certificates::new().client("ada");
+    ask(certificates.client_builder().with_identity(stranger)).await.unwrap_err();
     running.stopped().await;
 }
