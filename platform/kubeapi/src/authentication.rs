@@ -1,0 +1,162 @@
+//! Who is asking.
+//!
+//! A client certificate that TLS has verified names user and groups; a bearer token names a service account; who shows
+//! neither is `system:anonymous`. A credential that is shown and not good is refused: falling back to anonymous would
+//! hide the mistake.
+
+use std::collections::BTreeMap;
+
+use http::HeaderMap;
+use http::header::AUTHORIZATION;
+use pilothouse_http::Peer;
+use serde_json::{Value, json};
+
+use crate::authorization::{Attributes, ResourceAttributes};
+use crate::server::Server;
+use crate::status::Failure;
+use crate::tokens::Claims;
+
+/// Whoever is asking.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct User {
+    pub(crate) name: String,
+    pub(crate) uid: String,
+    pub(crate) groups: Vec<String>,
+    pub(crate) extra: BTreeMap<String, Vec<String>>,
+}
+
+const AUTHENTICATED: &str = "system:authenticated";
+
+impl User {
+    pub(crate) fn is_in(&self, group: &str) -> bool {
+        self.groups.iter().any(|one| one == group)
+    }
+
+    fn anonymous() -> Self {
+        let groups = vec!["system:unauthenticated".to_owned()];
+        Self { name: "system:anonymous".to_owned(), groups, ..Self::default() }
+    }
+
+    fn authenticated(mut self) -> Self {
+        if !self.is_in(AUTHENTICATED) {
+            self.groups.push(AUTHENTICATED.to_owned());
+        }
+        self
+    }
+
+    /// As reviews show it.
+    pub(crate) fn to_value(&self) -> Value {
+        let mut value = json!({ "username": self.name, "groups": self.groups });
+        if !self.uid.is_empty() {
+            value["uid"] = json!(self.uid);
+        }
+        if !self.extra.is_empty() {
+            value["extra"] = json!(self.extra);
+        }
+        value
+    }
+}
+
+/// The user behind a request, or the one it is allowed to act for.
+pub(crate) fn authenticate(
+    server: &Server,
+    peer: Option<&Peer>,
+    headers: &HeaderMap,
+) -> Result<User, Failure> {
+    let user = match (peer.and_then(Peer::identity), bearer(headers)) {
+        (Some(identity), _) => User {
+            name: identity.common_name().to_owned(),
+            groups: identity.organizations().to_vec(),
+            ..User::default()
+        }
+        .authenticated(),
+        (None, Some(token)) => by_token(server, token, &[server.tokens.issuer().to_owned()])?.0,
+        (None, None) if headers.contains_key(AUTHORIZATION) => return Err(Failure::unauthorized()),
+        (None, None) => User::anonymous(),
+    };
+    impersonated(server, user, headers)
+}
+
+fn bearer(headers: &HeaderMap) -> Option<&str> {
+    let (scheme, token) = headers.get(AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim()).filter(|token| !token.is_empty())
+}
+
+/// The service account that a token speaks for.
+pub(crate) fn by_token(
+    server: &Server,
+    token: &str,
+    audiences: &[String],
+) -> Result<(User, Claims), Failure> {
+    let claims = server.tokens.verify_for(token, audiences, server.clock.now());
+    let claims = claims.map_err(|_| Failure::unauthorized())?;
+    // A token outlives neither its account nor the object it was bound to.
+    let current = |key: String, uid: &str| {
+        let object = server.storage.cache().get(&key)?;
+        let object: Value = serde_json::from_slice(&object).ok()?;
+        (object["metadata"]["uid"] == uid).then_some(())
+    };
+    let (namespace, name) = (&claims.namespace, &claims.service_account.name);
+    let account = current(format!("serviceaccounts/{namespace}/{name}"), &claims.service_account.uid);
+    let bound = match &claims.bound {
+        None => Some(()),
+        Some((kind, object)) => match kind.as_str() {
+            "Pod" => current(format!("pods/{namespace}/{}", object.name), &object.uid),
+            "Secret" => current(format!("secrets/{namespace}/{}", object.name), &object.uid),
+            "Node" => current(format!("nodes//{}", object.name), &object.uid),
+            _ => None,
+        },
+    };
+    account.and(bound).ok_or_else(Failure::unauthorized)?;
+    let mut extra = BTreeMap::new();
+    if let Some((kind, object)) = &claims.bound
+        && kind == "Pod"
+    {
+        extra.insert("authentication.kubernetes.io/pod-name".to_owned(), vec![object.name.clone()]);
+        extra.insert("authentication.kubernetes.io/pod-uid".to_owned(), vec![object.uid.clone()]);
+    }
+    let user = User {
+        name: format!("system:serviceaccount:{namespace}:{name}"),
+        uid: claims.service_account.uid.clone(),
+        groups: vec!["system:serviceaccounts".to_owned(), format!("system:serviceaccounts:{namespace}")],
+        extra,
+    };
+    Ok((user.authenticated(), claims))
+}
+
+/// Acting for somebody else, as far as the one who really asks may.
+fn impersonated(server: &Server, user: User, headers: &HeaderMap) -> Result<User, Failure> {
+    let text = |value: &http::HeaderValue| value.to_str().map(str::to_owned).ok();
+    let wanted = headers.get("impersonate-user").and_then(text);
+    let groups: Vec<_> = headers.get_all("impersonate-group").iter().filter_map(text).collect();
+    let Some(name) = wanted else {
+        return if groups.is_empty() {
+            Ok(user)
+        } else {
+            Err(Failure::bad_request("requested groups to impersonate without impersonating a user"))
+        };
+    };
+    let may = |resource: &str, name: &str| {
+        let attributes = Attributes::Resource(ResourceAttributes {
+            verb: "impersonate",
+            resource,
+            name: Some(name),
+            ..ResourceAttributes::default()
+        });
+        server.authorizer.allows(server.storage.cache(), &user, &attributes)
+    };
+    let refused = |resource: &str, name: &str| {
+        Failure::new(
+            403,
+            "Forbidden",
+            format!("{resource} \"{name}\" is forbidden: User \"{}\" cannot impersonate it", user.name),
+        )
+    };
+    if !may("users", &name) {
+        return Err(refused("users", &name));
+    }
+    if let Some(group) = groups.iter().find(|group| !may("groups", group)) {
+        return Err(refused("groups", group));
+    }
+    Ok(User { name, groups, ..User::default() }.authenticated())
+}

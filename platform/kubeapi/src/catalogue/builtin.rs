@@ -1,0 +1,221 @@
+//! The kinds that are served without a definition.
+
+use super::{Resource, Scale, Subresource, Text};
+
+/// What every stored kind can do.
+pub(super) const ALL: &[&str] =
+    &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
+/// Reviews: a question is posted and answered, nothing is stored.
+pub(super) const CREATE_ONLY: &[&str] = &["create"];
+/// A view of the parent that can be read and written.
+pub(super) const READ_WRITE: &[&str] = &["get", "patch", "update"];
+const UPDATE_ONLY: &[&str] = &["update"];
+const GET_ONLY: &[&str] = &["get"];
+
+/// One line of the table.
+struct Row {
+    group: &'static str,
+    version: &'static str,
+    kind: &'static str,
+    plural: &'static str,
+    short_names: &'static [&'static str],
+    categories: &'static [&'static str],
+    namespaced: bool,
+    verbs: &'static [&'static str],
+    subresources: &'static [Part],
+}
+
+/// A subresource, by name.
+#[derive(Clone, Copy, PartialEq)]
+enum Part {
+    Status,
+    Scale,
+    Finalize,
+    Binding,
+    Eviction,
+    Log,
+    Token,
+}
+
+use Part::{Binding, Eviction, Finalize, Log, Status, Token};
+
+const ROWS: &[Row] = &[
+    core("ConfigMap", "configmaps", &["cm"], true, &[]),
+    core("Endpoints", "endpoints", &["ep"], true, &[]),
+    core("Event", "events", &["ev"], true, &[]),
+    core("Namespace", "namespaces", &["ns"], false, &[Finalize, Status]),
+    core("Node", "nodes", &["no"], false, &[Status]),
+    core("PersistentVolume", "persistentvolumes", &["pv"], false, &[Status]),
+    core("PersistentVolumeClaim", "persistentvolumeclaims", &["pvc"], true, &[Status]),
+    core("Pod", "pods", &["po"], true, &[Binding, Eviction, Log, Status]).everywhere(),
+    core("Secret", "secrets", &[], true, &[]),
+    core("Service", "services", &["svc"], true, &[Status]).everywhere(),
+    core("ServiceAccount", "serviceaccounts", &["sa"], true, &[Token]),
+    apps("ControllerRevision", "controllerrevisions", &[], &[]),
+    apps("DaemonSet", "daemonsets", &["ds"], &[Status]).everywhere(),
+    apps("Deployment", "deployments", &["deploy"], &[Part::Scale, Status]).everywhere(),
+    apps("ReplicaSet", "replicasets", &["rs"], &[Part::Scale, Status]).everywhere(),
+    apps("StatefulSet", "statefulsets", &["sts"], &[Part::Scale, Status]).everywhere(),
+    review("authentication.k8s.io", "SelfSubjectReview", "selfsubjectreviews"),
+    review("authentication.k8s.io", "TokenReview", "tokenreviews"),
+    review("authorization.k8s.io", "SelfSubjectAccessReview", "selfsubjectaccessreviews"),
+    review("authorization.k8s.io", "SelfSubjectRulesReview", "selfsubjectrulesreviews"),
+    review("authorization.k8s.io", "SubjectAccessReview", "subjectaccessreviews"),
+    rbac("ClusterRole", "clusterroles", false),
+    rbac("ClusterRoleBinding", "clusterrolebindings", false),
+    rbac("Role", "roles", true),
+    rbac("RoleBinding", "rolebindings", true),
+    row("storage.k8s.io", "StorageClass", "storageclasses", &["sc"], false, &[]),
+    row(
+        "apiextensions.k8s.io",
+        "CustomResourceDefinition",
+        "customresourcedefinitions",
+        &["crd", "crds"],
+        false,
+        &[Status],
+    )
+    .in_category(&["api-extensions"]),
+    row("scheduling.k8s.io", "PriorityClass", "priorityclasses", &["pc"], false, &[]),
+    row("coordination.k8s.io", "Lease", "leases", &[], true, &[]),
+    row("discovery.k8s.io", "EndpointSlice", "endpointslices", &[], true, &[]),
+];
+
+const fn row(
+    group: &'static str,
+    kind: &'static str,
+    plural: &'static str,
+    short_names: &'static [&'static str],
+    namespaced: bool,
+    subresources: &'static [Part],
+) -> Row {
+    Row {
+        group,
+        version: "v1",
+        kind,
+        plural,
+        short_names,
+        categories: &[],
+        namespaced,
+        verbs: ALL,
+        subresources,
+    }
+}
+
+const fn core(
+    kind: &'static str,
+    plural: &'static str,
+    short_names: &'static [&'static str],
+    namespaced: bool,
+    subresources: &'static [Part],
+) -> Row {
+    row("", kind, plural, short_names, namespaced, subresources)
+}
+
+const fn apps(
+    kind: &'static str,
+    plural: &'static str,
+    short_names: &'static [&'static str],
+    subresources: &'static [Part],
+) -> Row {
+    row("apps", kind, plural, short_names, true, subresources)
+}
+
+const fn rbac(kind: &'static str, plural: &'static str, namespaced: bool) -> Row {
+    row("rbac.authorization.k8s.io", kind, plural, &[], namespaced, &[])
+}
+
+const fn review(group: &'static str, kind: &'static str, plural: &'static str) -> Row {
+    let mut review = row(group, kind, plural, &[], false, &[]);
+    review.verbs = CREATE_ONLY;
+    review
+}
+
+/// Every built-in kind of Kubernetes 1.`minor`.
+pub(super) fn resources(minor: u16) -> Vec<Resource> {
+    ROWS.iter().filter(|row| row.since() <= minor).map(Row::resource).collect()
+}
+
+/// One built-in kind, for tests that need no whole catalogue.
+#[cfg(test)]
+pub(crate) fn resource(group: &str, plural: &str) -> Resource {
+    ROWS.iter().find(|row| row.group == group && row.plural == plural).map(Row::resource).unwrap()
+}
+
+// === impl Row ===
+
+impl Row {
+    /// `kubectl get all` shows it.
+    const fn everywhere(self) -> Self {
+        self.in_category(&["all"])
+    }
+
+    const fn in_category(mut self, categories: &'static [&'static str]) -> Self {
+        self.categories = categories;
+        self
+    }
+
+    /// The minor version that brought the kind. All are older than the oldest version served, but one.
+    fn since(&self) -> u16 {
+        match self.kind {
+            "SelfSubjectReview" => 28,
+            _ => 0,
+        }
+    }
+
+    fn resource(&self) -> Resource {
+        let scales = self.subresources.contains(&Part::Scale);
+        Resource {
+            group: self.group.into(),
+            version: self.version.into(),
+            kind: self.kind.into(),
+            plural: self.plural.into(),
+            singular: self.kind.to_ascii_lowercase().into(),
+            list_kind: format!("{}List", self.kind).into(),
+            short_names: self.short_names.iter().map(|&name| name.into()).collect(),
+            categories: self.categories.iter().map(|&name| name.into()).collect(),
+            namespaced: self.namespaced,
+            verbs: self.verbs,
+            subresources: self.subresources.iter().map(|part| part.subresource(self)).collect(),
+            schema: None,
+            published_schema: None,
+            printer_columns: Vec::new(),
+            selectable_fields: Vec::new(),
+            custom: false,
+            status_subresource: self.subresources.contains(&Status),
+            scale: scales.then(|| Scale {
+                spec_replicas: ".spec.replicas".into(),
+                status_replicas: ".status.replicas".into(),
+                label_selector: None,
+            }),
+            storage_version: self.version.into(),
+            deprecation: None,
+        }
+    }
+}
+
+// === impl Part ===
+
+impl Part {
+    fn subresource(self, parent: &Row) -> Subresource {
+        let own = |name, verbs| part(name, parent.group, parent.version, parent.kind, verbs);
+        match self {
+            Status => own("status", READ_WRITE),
+            Part::Scale => part("scale", "autoscaling", "v1", "Scale", READ_WRITE),
+            Finalize => own("finalize", UPDATE_ONLY),
+            Binding => part("binding", "", "v1", "Binding", CREATE_ONLY),
+            Eviction => part("eviction", "policy", "v1", "Eviction", CREATE_ONLY),
+            Log => own("log", GET_ONLY),
+            Token => part("token", "authentication.k8s.io", "v1", "TokenRequest", CREATE_ONLY),
+        }
+    }
+}
+
+fn part(
+    name: &'static str,
+    group: &'static str,
+    version: &'static str,
+    kind: &'static str,
+    verbs: &'static [&'static str],
+) -> Subresource {
+    Subresource { name, kind: Text::Borrowed(kind), group: group.into(), version: version.into(), verbs }
+}

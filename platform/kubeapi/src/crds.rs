@@ -1,0 +1,246 @@
+//! Custom resource definitions: their names are accepted, their kinds are served, and they go last.
+//!
+//! One task looks at all definitions whenever one of them, or an object of one that is going, has changed. The
+//! catalogue is swapped before `Established` is written, so that whoever sees the condition finds the kind.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use pilothouse_runtime::TaskError;
+use serde_json::{Value, json};
+use tracing::{info, warn};
+
+use crate::catalogue::Resource;
+use crate::server::Server;
+use crate::status::Failure;
+use crate::storage::{self, WriteError};
+use crate::verbs::delete;
+
+const COLLECTION: &str = "customresourcedefinitions.apiextensions.k8s.io";
+/// Keeps a definition until the last of its objects is gone.
+const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
+
+/// Serves the definitions there are. Used once before anything is answered; from then on the task keeps up.
+pub(crate) fn refresh(server: &Server) {
+    let definitions = definitions(server);
+    let accepted = accepted(server, &definitions);
+    let served: Vec<Value> = definitions
+        .into_iter()
+        .zip(accepted)
+        .filter_map(|(definition, conflict)| conflict.is_none().then_some(definition))
+        .collect();
+    server.catalogue.store(Arc::new(server.built_in.with_custom(&served)));
+}
+
+/// Looks after the definitions until shutdown.
+pub(crate) async fn run(server: Arc<Server>) -> Result<(), TaskError> {
+    let mut through = server.storage.cache().subscribe();
+    let mut seen = None;
+    loop {
+        through.mark_unchanged();
+        let stamp = stamp(&server);
+        if seen.as_ref() != Some(&stamp) {
+            refresh(&server);
+            match pass(&server).await {
+                Ok(()) => seen = Some(stamp),
+                Err(failure) => warn!(%failure, "could not look after a custom resource definition"),
+            }
+        }
+        tokio::select! {
+            changed = through.changed() => changed?,
+            () = server.shutdown.requested() => return Ok(()),
+        }
+    }
+}
+
+/// What has to be the same for there to be nothing to do: the definitions, and the objects of those that are going.
+fn stamp(server: &Server) -> Vec<u64> {
+    let cache = server.storage.cache();
+    let going = definitions(server).into_iter().filter(delete::is_deleting);
+    let instances = going.map(|definition| cache.touched(&collection(&definition)));
+    std::iter::once(cache.touched(COLLECTION)).chain(instances).collect()
+}
+
+fn definitions(server: &Server) -> Vec<Value> {
+    let snapshot = server.storage.cache().snapshot(&format!("{COLLECTION}/"));
+    let mut definitions: Vec<Value> =
+        snapshot.objects.iter().filter_map(|(_, bytes)| serde_json::from_slice(bytes).ok()).collect();
+    // Who came first keeps the name.
+    definitions.sort_by_cached_key(|definition| {
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        (text(&definition["metadata"]["creationTimestamp"]), text(&definition["metadata"]["name"]))
+    });
+    definitions
+}
+
+fn collection(definition: &Value) -> String {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    format!("{}.{}", text(&definition["spec"]["names"]["plural"]), text(&definition["spec"]["group"]))
+}
+
+/// For each definition the name that somebody else has already, if any.
+fn accepted(server: &Server, definitions: &[Value]) -> Vec<Option<String>> {
+    let mut taken: Vec<(String, String)> = server
+        .built_in
+        .resources()
+        .map(|resource| (resource.group.to_string(), resource.kind.to_string()))
+        .collect();
+    let mut conflicts = Vec::with_capacity(definitions.len());
+    for definition in definitions {
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let name = (text(&definition["spec"]["group"]), text(&definition["spec"]["names"]["kind"]));
+        if taken.contains(&name) {
+            conflicts.push(Some(name.1));
+        } else {
+            taken.push(name);
+            conflicts.push(None);
+        }
+    }
+    conflicts
+}
+
+async fn pass(server: &Arc<Server>) -> Result<(), Failure> {
+    let resource = server.built_in("apiextensions.k8s.io", "customresourcedefinitions")?;
+    let definitions = definitions(server);
+    let conflicts = accepted(server, &definitions);
+    for (definition, conflict) in definitions.iter().zip(conflicts) {
+        let name = definition["metadata"]["name"].as_str().unwrap_or_default();
+        let Some(stored) = server.storage.get(&resource, "", name).await? else { continue };
+        let mut wanted = stored.value.clone();
+        observe(&mut wanted, conflict.as_deref(), server.clock.now());
+        if delete::is_deleting(&wanted) && emptied(server, &wanted).await? {
+            let finalizers = wanted["metadata"]["finalizers"].as_array_mut();
+            finalizers.into_iter().for_each(|list| list.retain(|one| one != CLEANUP));
+        }
+        let written = if delete::is_finished(&resource, &wanted) {
+            info!(definition = name, "the last object is gone, and so is the definition");
+            server.storage.remove(&resource, &stored).await
+        } else if wanted != stored.value {
+            server.storage.replace(&resource, &stored, &wanted).await
+        } else {
+            continue;
+        };
+        match written {
+            // One that was changed meanwhile has woken this task again.
+            Ok(_) | Err(WriteError::Changed | WriteError::Exists | WriteError::NamespaceChanged) => {}
+            Err(WriteError::Failed(failure)) => return Err(failure),
+        }
+    }
+    refresh(server);
+    Ok(())
+}
+
+/// What the status of a definition says.
+fn observe(definition: &mut Value, conflict: Option<&str>, now: Timestamp) {
+    let deleting = delete::is_deleting(definition);
+    let finalizers = &mut definition["metadata"]["finalizers"];
+    match finalizers.as_array_mut() {
+        Some(list) if list.iter().any(|one| one == CLEANUP) => {}
+        // Nobody may add one to what is going.
+        _ if deleting => {}
+        Some(list) => list.push(json!(CLEANUP)),
+        None => *finalizers = json!([CLEANUP]),
+    }
+    match conflict {
+        None => {
+            let names = definition["spec"]["names"].clone();
+            definition["status"]["acceptedNames"] = names;
+            condition(definition, "NamesAccepted", "True", "NoConflicts", "no conflicts found", now);
+            let message = "the initial names have been accepted";
+            condition(definition, "Established", "True", "InitialNamesAccepted", message, now);
+        }
+        Some(kind) => {
+            let message = format!("\"{kind}\" is already in use");
+            condition(definition, "NamesAccepted", "False", "KindConflict", &message, now);
+            let message = "not all names are accepted";
+            condition(definition, "Established", "False", "NotAccepted", message, now);
+            if definition["status"]["acceptedNames"].is_null() {
+                definition["status"]["acceptedNames"] = json!({ "plural": "", "kind": "" });
+            }
+        }
+    }
+    if deleting {
+        let message = "CustomResource deletion is in progress";
+        condition(definition, "Terminating", "True", "InstanceDeletionInProgress", message, now);
+    }
+    let storage = definition["spec"]["versions"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .find(|version| version["storage"] == true)
+        .map(|version| version["name"].clone());
+    if let Some(storage) = storage {
+        match definition["status"]["storedVersions"].as_array_mut() {
+            Some(stored) if stored.contains(&storage) => {}
+            Some(stored) => stored.push(storage),
+            None => definition["status"]["storedVersions"] = json!([storage]),
+        }
+    }
+}
+
+fn condition(object: &mut Value, kind: &str, status: &str, reason: &str, message: &str, now: Timestamp) {
+    let conditions = &mut object["status"]["conditions"];
+    if !conditions.is_array() {
+        *conditions = json!([]);
+    }
+    let Some(conditions) = conditions.as_array_mut() else { return };
+    let new = |since: Value| {
+        json!({
+            "type": kind, "status": status, "reason": reason, "message": message, "lastTransitionTime": since,
+        })
+    };
+    let since = json!(crate::strategy::timestamp(now));
+    match conditions.iter_mut().find(|one| one["type"] == kind) {
+        Some(old) if old["status"] == status => {
+            let since = old["lastTransitionTime"].clone();
+            *old = new(since);
+        }
+        Some(old) => *old = new(since),
+        None => conditions.push(new(since)),
+    }
+}
+
+/// Deletes the objects of a definition that is going. True once there are none.
+async fn emptied(server: &Arc<Server>, definition: &Value) -> Result<bool, Failure> {
+    let catalogue = server.catalogue.load_full();
+    let group = definition["spec"]["group"].as_str().unwrap_or_default();
+    let plural = definition["spec"]["names"]["plural"].as_str().unwrap_or_default();
+    let resource: Option<&Arc<Resource>> =
+        catalogue.resources().find(|one| one.custom && one.is(group, plural));
+    let Some(resource) = resource else { return Ok(true) };
+    let prefix = storage::prefix(resource, None);
+    for (_, object) in server.storage.cache().snapshot(&prefix).objects {
+        let Ok(object) = serde_json::from_slice::<Value>(&object) else { continue };
+        if delete::is_deleting(&object) {
+            continue;
+        }
+        let namespace = object["metadata"]["namespace"].as_str().unwrap_or_default();
+        let name = object["metadata"]["name"].as_str().unwrap_or_default();
+        if let Some(stored) = server.storage.get(resource, namespace, name).await? {
+            match delete::delete(server, resource, stored, &delete::Options::default()).await {
+                Ok(_) => {}
+                Err(failure) if failure.code == 404 => {}
+                Err(failure) => return Err(failure),
+            }
+        }
+    }
+    Ok(server.storage.cache().snapshot(&prefix).objects.is_empty())
+}
+
+/// Nothing is made of a kind that is going.
+pub(crate) fn admit(server: &Server, resource: &Resource) -> Result<(), Failure> {
+    if !resource.custom {
+        return Ok(());
+    }
+    let key = format!("{COLLECTION}//{}", resource.qualified());
+    let definition = server.storage.cache().get(&key);
+    let definition = definition.and_then(|bytes| serde_json::from_slice::<Value>(&bytes).ok());
+    if definition.is_some_and(|definition| delete::is_deleting(&definition)) {
+        return Err(Failure::new(
+            405,
+            "MethodNotAllowed",
+            "create not allowed while custom resource definition is terminating",
+        ));
+    }
+    Ok(())
+}

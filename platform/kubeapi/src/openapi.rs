@@ -1,0 +1,259 @@
+//! OpenAPI v3: what `kubectl` reads before it writes.
+//!
+//! `kubectl apply` looks for the kind's PATCH operation and for the parameters `fieldValidation` and `dryRun` on it;
+//! from the media types of the body it learns whether strategic merge is possible. Custom resources carry the schema
+//! of their definition. For built-in kinds only the operations are described: clients have those types compiled in,
+//! and a schema that says less than the server enforces would be a false one.
+
+use aws_lc_rs::digest;
+use serde_json::{Map, Value, json};
+
+use crate::catalogue::{Catalogue, Resource, group_version};
+use crate::patch::PatchKind;
+
+#[cfg(test)]
+mod tests;
+
+/// `/openapi/v3`: every document with the hash of its content.
+pub(crate) fn index(catalogue: &Catalogue) -> Value {
+    let mut paths = Map::new();
+    for group in catalogue.groups() {
+        for version in &group.versions {
+            let path = path_of(group.name, version);
+            let hash = hash(&describe(catalogue, group.name, version));
+            let url = format!("/openapi/v3/{path}?hash={hash}");
+            paths.insert(path, json!({ "serverRelativeURL": url }));
+        }
+    }
+    json!({ "paths": paths })
+}
+
+/// `/openapi/v3/api/v1` or `/openapi/v3/apis/G/V`; `path` is what follows `/openapi/v3/`.
+pub(crate) fn document(catalogue: &Catalogue, path: &str) -> Option<Value> {
+    let groups = catalogue.groups();
+    let (group, version) = groups
+        .iter()
+        .flat_map(|group| group.versions.iter().map(move |version| (group.name, *version)))
+        .find(|(group, version)| path_of(group, version) == path)?;
+    Some(describe(catalogue, group, version))
+}
+
+/// The hash under which the index names a document.
+pub(crate) fn hash(document: &Value) -> String {
+    let hash = digest::digest(&digest::SHA256, document.to_string().as_bytes());
+    hash.as_ref().iter().take(16).map(|byte| format!("{byte:02X}")).collect()
+}
+
+fn path_of(group: &str, version: &str) -> String {
+    match group {
+        "" => format!("api/{version}"),
+        group => format!("apis/{group}/{version}"),
+    }
+}
+
+fn describe(catalogue: &Catalogue, group: &str, version: &str) -> Value {
+    let mut paths = Map::new();
+    let mut schemas = Map::new();
+    for resource in catalogue.of_version(group, version) {
+        describe_paths(resource, &mut paths);
+        schemas.insert(schema_name(resource), schema(resource));
+        if !resource.is_virtual() {
+            schemas.insert(format!("{}List", schema_name(resource)), list_schema(resource));
+        }
+    }
+    json!({
+        "openapi": "3.0.0",
+        "info": { "title": "Kubernetes", "version": group_version(group, version) },
+        "paths": paths,
+        "components": { "schemas": schemas },
+    })
+}
+
+fn describe_paths(resource: &Resource, paths: &mut Map<String, Value>) {
+    let root = format!("/{}", path_of(&resource.group, &resource.version));
+    let collection = match resource.namespaced {
+        true => format!("{root}/namespaces/{{namespace}}/{}", resource.plural),
+        false => format!("{root}/{}", resource.plural),
+    };
+    let mut on_collection = shared_parameters(resource, false);
+    if resource.offers("list") {
+        on_collection["get"] =
+            operation(resource, "list", &["labelSelector", "fieldSelector", "limit", "watch"]);
+    }
+    if resource.offers("create") {
+        on_collection["post"] =
+            with_body(operation(resource, "create", WRITE), resource, &["application/json"]);
+    }
+    if resource.offers("deletecollection") {
+        on_collection["delete"] =
+            operation(resource, "deletecollection", &["labelSelector", "fieldSelector"]);
+    }
+    paths.insert(collection.clone(), on_collection);
+    if !resource.offers("get") {
+        return;
+    }
+    let mut on_object = shared_parameters(resource, true);
+    on_object["get"] = operation(resource, "get", &[]);
+    on_object["put"] = with_body(operation(resource, "put", WRITE), resource, &["application/json"]);
+    on_object["patch"] = patch_operation(resource);
+    on_object["delete"] =
+        operation(resource, "delete", &["dryRun", "gracePeriodSeconds", "propagationPolicy"]);
+    paths.insert(format!("{collection}/{{name}}"), on_object);
+    for part in &resource.subresources {
+        let mut on_part = shared_parameters(resource, true);
+        for (verb, method) in [("get", "get"), ("update", "put"), ("create", "post")] {
+            if part.verbs.contains(&verb) {
+                on_part[method] = part_operation(part, method, verb);
+            }
+        }
+        if part.verbs.contains(&"patch") {
+            let mut patch = part_operation(part, "patch", "patch");
+            patch["requestBody"] = body(&json!({ "type": "object" }), &patch_types(resource));
+            on_part["patch"] = patch;
+        }
+        paths.insert(format!("{collection}/{{name}}/{}", part.name), on_part);
+    }
+}
+
+/// What every write understands.
+const WRITE: &[&str] = &["dryRun", "fieldManager", "fieldValidation"];
+
+fn patch_operation(resource: &Resource) -> Value {
+    let patch = operation(resource, "patch", &["dryRun", "fieldManager", "fieldValidation", "force"]);
+    with_body(patch, resource, &patch_types(resource))
+}
+
+fn patch_types(resource: &Resource) -> Vec<&'static str> {
+    PatchKind::ALL
+        .iter()
+        .filter(|kind| !(resource.custom && **kind == PatchKind::Strategic))
+        .map(|kind| kind.media_type())
+        .collect()
+}
+
+fn part_operation(part: &crate::catalogue::Subresource, method: &str, verb: &str) -> Value {
+    let names: &[&str] = if verb == "get" { &[] } else { WRITE };
+    json!({
+        "operationId": format!("{verb}{}{}", part.kind, part.name),
+        "parameters": names.iter().map(|name| parameter(name)).collect::<Vec<_>>(),
+        "responses": { "200": { "description": "OK" } },
+        "x-kubernetes-action": method,
+        "x-kubernetes-group-version-kind": {
+            "group": part.group, "version": part.version, "kind": part.kind,
+        },
+    })
+}
+
+fn operation(resource: &Resource, action: &str, names: &[&str]) -> Value {
+    let list = matches!(action, "list" | "deletecollection");
+    let returned = match list {
+        true => format!("{}List", schema_name(resource)),
+        false => schema_name(resource),
+    };
+    let scope = if resource.namespaced { "Namespaced" } else { "" };
+    json!({
+        "operationId": format!("{action}{}{scope}{}", pascal(&resource.version), resource.kind),
+        "parameters": names.iter().map(|name| parameter(name)).collect::<Vec<_>>(),
+        "responses": {
+            "200": {
+                "description": "OK",
+                "content": { "application/json": { "schema": reference(&returned) } },
+            },
+        },
+        "x-kubernetes-action": action,
+        "x-kubernetes-group-version-kind": identity(resource),
+    })
+}
+
+fn with_body(mut operation: Value, resource: &Resource, media_types: &[&str]) -> Value {
+    operation["requestBody"] = body(&reference(&schema_name(resource)), media_types);
+    operation
+}
+
+fn body(schema: &Value, media_types: &[&str]) -> Value {
+    let content: Map<_, _> =
+        media_types.iter().map(|&media_type| (media_type.to_owned(), json!({ "schema": schema }))).collect();
+    json!({ "content": content, "required": true })
+}
+
+fn shared_parameters(resource: &Resource, name: bool) -> Value {
+    let mut parameters = Vec::new();
+    for (wanted, name) in [(resource.namespaced, "namespace"), (name, "name")] {
+        if wanted {
+            parameters.push(
+                json!({ "name": name, "in": "path", "required": true, "schema": { "type": "string", "uniqueItems": true } }),
+            );
+        }
+    }
+    json!({ "parameters": parameters })
+}
+
+fn parameter(name: &str) -> Value {
+    let kind = match name {
+        "limit" | "gracePeriodSeconds" => "integer",
+        "watch" | "force" => "boolean",
+        _ => "string",
+    };
+    json!({ "name": name, "in": "query", "schema": { "type": kind, "uniqueItems": true } })
+}
+
+fn identity(resource: &Resource) -> Value {
+    json!({ "group": resource.group, "version": resource.version, "kind": resource.kind })
+}
+
+fn reference(name: &str) -> Value {
+    json!({ "$ref": format!("#/components/schemas/{name}") })
+}
+
+/// `dev.pilothouse.v1.Ship`: the group's labels from the right, as Kubernetes names models.
+fn schema_name(resource: &Resource) -> String {
+    if !resource.custom {
+        let group = resource.group.split('.').next().filter(|group| !group.is_empty()).unwrap_or("core");
+        return format!("io.k8s.api.{group}.{}.{}", resource.version, resource.kind);
+    }
+    let mut labels: Vec<_> = resource.group.split('.').collect();
+    labels.reverse();
+    format!("{}.{}.{}", labels.join("."), resource.version, resource.kind)
+}
+
+fn schema(resource: &Resource) -> Value {
+    let mut schema = resource
+        .published_schema
+        .as_ref()
+        .and_then(|raw| serde_json::from_str::<Value>(raw.get()).ok())
+        .unwrap_or_else(|| json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true }));
+    if !schema["properties"].is_object() {
+        schema["properties"] = json!({});
+    }
+    let text = json!({ "type": "string" });
+    let properties = &mut schema["properties"];
+    properties["apiVersion"] = text.clone();
+    properties["kind"] = text;
+    properties["metadata"] = json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true });
+    schema["x-kubernetes-group-version-kind"] = json!([identity(resource)]);
+    schema
+}
+
+fn list_schema(resource: &Resource) -> Value {
+    json!({
+        "type": "object",
+        "required": ["items"],
+        "properties": {
+            "apiVersion": { "type": "string" },
+            "kind": { "type": "string" },
+            "metadata": { "type": "object", "x-kubernetes-preserve-unknown-fields": true },
+            "items": { "type": "array", "items": reference(&schema_name(resource)) },
+        },
+        "x-kubernetes-group-version-kind": [
+            { "group": resource.group, "version": resource.version, "kind": resource.list_kind },
+        ],
+    })
+}
+
+fn pascal(text: &str) -> String {
+    let mut characters = text.chars();
+    characters
+        .next()
+        .map(|first| first.to_ascii_uppercase().to_string() + characters.as_str())
+        .unwrap_or_default()
+}

@@ -1,0 +1,329 @@
+//! What only pods have: they are bound to a node, evicted from it, and have logs there.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::response::Response;
+use bytes::Bytes;
+use futures::future::BoxFuture;
+use http::{Request, StatusCode};
+use http_body_util::{BodyExt as _, Empty};
+use hyper::body::Incoming;
+use hyper_util::rt::TokioIo;
+use pilothouse_pki::{Bundle, Identity};
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, RootCertStore};
+use serde_json::{Value, json};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tracing::debug;
+
+use crate::answer;
+use crate::catalogue::Resource;
+use crate::error::Error;
+use crate::request::Parameters;
+use crate::server::{Call, Server};
+use crate::status::Failure;
+use crate::storage::WriteError;
+use crate::strategy::{self, names};
+use crate::verbs::{self, delete};
+
+/// How the server reaches the kubelet of a node: directly, or into a network of the node's own.
+pub trait NodeDialer: Send + Sync {
+    /// Connects to an address of the node's network.
+    fn dial(&self, address: SocketAddr) -> BoxFuture<'_, io::Result<TcpStream>>;
+}
+
+/// How long a kubelet may take to begin an answer.
+const PATIENCE: Duration = Duration::from_secs(20);
+const KUBELET_PORT: u16 = 10250;
+const DEFAULT_ACCOUNT: &str = "default";
+
+/// The way to the kubelets, and what they are shown.
+pub(crate) struct Kubelets {
+    nodes: Arc<dyn NodeDialer>,
+    tls: Arc<ClientConfig>,
+}
+
+impl Kubelets {
+    pub(crate) fn new(
+        nodes: Arc<dyn NodeDialer>,
+        client: Option<Identity>,
+        authorities: &Bundle,
+    ) -> Result<Self, Error> {
+        let mut roots = RootCertStore::empty();
+        roots.add_parsable_certificates(authorities.der().cloned());
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let builder = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .map_err(Error::KubeletClient)?
+            .with_root_certificates(roots);
+        let tls = match client {
+            Some(identity) => builder
+                .with_client_auth_cert(identity.chain_der(), identity.key().to_der())
+                .map_err(Error::KubeletClient)?,
+            None => builder.with_no_client_auth(),
+        };
+        Ok(Self { nodes, tls: Arc::new(tls) })
+    }
+
+    /// Asks a node's kubelet. The answer is passed on as it comes.
+    async fn get(&self, node: &Value, path: &str) -> Result<Answered, Failure> {
+        let name = node["metadata"]["name"].as_str().unwrap_or_default();
+        let unreachable = |why: String| Failure::internal(format!("the kubelet of node \"{name}\": {why}"));
+        let address = kubelet_address(node).ok_or_else(|| unreachable("it has no address".to_owned()))?;
+        // By the node's name and not by its address: addresses of nodes in private networks repeat.
+        let server_name = ServerName::try_from(name.to_owned())
+            .unwrap_or_else(|_| ServerName::IpAddress(address.ip().into()));
+        let connect = async {
+            let stream = self.nodes.dial(address).await?;
+            TlsConnector::from(Arc::clone(&self.tls)).connect(server_name, stream).await
+        };
+        let stream = tokio::time::timeout(PATIENCE, connect)
+            .await
+            .map_err(|_| unreachable("connecting took too long".to_owned()))?
+            .map_err(|error| unreachable(error.to_string()))?;
+        let failed = |error: hyper::Error| unreachable(error.to_string());
+        let (mut sender, connection) =
+            hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(failed)?;
+        let mut connection: BoxFuture<'static, Result<(), hyper::Error>> = Box::pin(connection);
+        let request = Request::get(path)
+            .header(http::header::HOST, name)
+            .body(Empty::<Bytes>::new())
+            .map_err(|error| unreachable(error.to_string()))?;
+        let driven = async {
+            tokio::select! {
+                response = sender.send_request(request) => response.map_err(failed),
+                ended = &mut connection => {
+                    ended.map_err(failed)?;
+                    Err(unreachable("it hung up".to_owned()))
+                }
+            }
+        };
+        let response = tokio::time::timeout(PATIENCE, driven)
+            .await
+            .map_err(|_| unreachable("no answer in time".to_owned()))??;
+        let (parts, body) = response.into_parts();
+        Ok(Answered { status: parts.status, body, connection: Some(connection) })
+    }
+}
+
+/// A kubelet's answer, and the connection that has to be driven for more of it to come.
+struct Answered {
+    status: StatusCode,
+    body: Incoming,
+    connection: Option<BoxFuture<'static, Result<(), hyper::Error>>>,
+}
+
+impl Answered {
+    async fn next(&mut self) -> Option<Result<Bytes, hyper::Error>> {
+        loop {
+            let Some(connection) = &mut self.connection else {
+                let frame = self.body.frame().await?;
+                return Some(frame.map(|frame| frame.into_data().unwrap_or_default()));
+            };
+            tokio::select! {
+                biased;
+                frame = self.body.frame() => {
+                    return Some(frame?.map(|frame| frame.into_data().unwrap_or_default()));
+                }
+                _ = connection => self.connection = None,
+            }
+        }
+    }
+}
+
+impl std::fmt::Debug for Kubelets {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Kubelets").finish_non_exhaustive()
+    }
+}
+
+fn kubelet_address(node: &Value) -> Option<SocketAddr> {
+    let addresses = node["status"]["addresses"].as_array()?;
+    let of = |kind: &str| {
+        addresses
+            .iter()
+            .filter(|one| one["type"] == kind)
+            .find_map(|one| one["address"].as_str()?.parse().ok())
+    };
+    let address: IpAddr = of("InternalIP").or_else(|| of("ExternalIP"))?;
+    let port = node["status"]["daemonEndpoints"]["kubeletEndpoint"]["Port"].as_u64();
+    let port =
+        port.and_then(|port| u16::try_from(port).ok()).filter(|port| *port > 0).unwrap_or(KUBELET_PORT);
+    Some(SocketAddr::new(address, port))
+}
+
+/// `pods/log`: the kubelet's answer, passed through.
+pub(crate) async fn log(call: &Call) -> Result<Response, Failure> {
+    let pod = verbs::existing(call).await?.value;
+    let name = pod["metadata"]["name"].as_str().unwrap_or_default();
+    let namespace = pod["metadata"]["namespace"].as_str().unwrap_or_default();
+    let container = match call.info.query.get("container") {
+        Some(container) => container.to_owned(),
+        None => only_container(&pod, name)?,
+    };
+    let Some(node_name) = pod["spec"]["nodeName"].as_str().filter(|node| !node.is_empty()) else {
+        return Err(Failure::bad_request(format!("pod {name} does not have a host assigned")));
+    };
+    let nodes = call.server.built_in("", "nodes")?;
+    let node = call.server.storage.get(&nodes, "", node_name).await?;
+    let node = node.ok_or_else(|| Failure::not_found(&nodes, node_name))?.value;
+    let path = format!("/containerLogs/{namespace}/{name}/{container}?{}", log_options(&call.info.query));
+    let mut answered = call.server.kubelets.get(&node, &path).await?;
+    let status = answered.status;
+    if !status.is_success() {
+        let mut text = Vec::new();
+        while let Some(Ok(bytes)) = answered.next().await {
+            text.extend_from_slice(&bytes);
+        }
+        let text = String::from_utf8_lossy(&text).trim().to_owned();
+        debug!(%status, text, "the kubelet refused to show a log");
+        return Err(match status {
+            StatusCode::NOT_FOUND => Failure::new(404, "NotFound", text),
+            StatusCode::BAD_REQUEST => Failure::bad_request(text),
+            _ => Failure::internal(text),
+        });
+    }
+    let shutdown = call.server.shutdown.clone();
+    let stream = futures::stream::unfold((answered, shutdown), |(mut answered, shutdown)| async move {
+        tokio::select! {
+            bytes = answered.next() => Some((bytes?, (answered, shutdown))),
+            () = shutdown.requested() => None,
+        }
+    });
+    Ok(answer::stream("text/plain; charset=utf-8", Body::from_stream(stream)))
+}
+
+fn log_options(query: &Parameters) -> String {
+    let mut options = url::form_urlencoded::Serializer::new(String::new());
+    for option in
+        ["follow", "previous", "sinceSeconds", "sinceTime", "timestamps", "tailLines", "limitBytes", "stream"]
+    {
+        if let Some(value) = query.get(option) {
+            options.append_pair(option, value);
+        }
+    }
+    options.finish()
+}
+
+fn only_container(pod: &Value, name: &str) -> Result<String, Failure> {
+    let names: Vec<_> = pod["spec"]["containers"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(|container| container["name"].as_str())
+        .collect();
+    let annotated = pod["metadata"]["annotations"]["kubectl.kubernetes.io/default-container"].as_str();
+    match (annotated, names.as_slice()) {
+        (Some(container), _) => Ok(container.to_owned()),
+        (None, [only]) => Ok((*only).to_owned()),
+        (None, several) => Err(Failure::bad_request(format!(
+            "a container name must be specified for pod {name}, choose one of: [{}]",
+            several.join(" ")
+        ))),
+    }
+}
+
+/// Gives a pod its identity: the service account it names, or the namespace's `default`. One that names none while there
+/// is no `default` yet runs without; whoever needs an identity says so, and is refused until there is one.
+pub(crate) async fn admit(
+    server: &Server,
+    resource: &Resource,
+    namespace: &str,
+    pod: &mut Value,
+) -> Result<(), Failure> {
+    let named = pod["spec"]["serviceAccountName"].as_str().filter(|name| !name.is_empty());
+    let account = named.unwrap_or(DEFAULT_ACCOUNT).to_owned();
+    let accounts = server.built_in("", "serviceaccounts")?;
+    match server.storage.get(&accounts, namespace, &account).await? {
+        Some(found) => {
+            let suffix = names::generated("", rand::random());
+            strategy::pod::admit(pod, &found.value, &suffix);
+            Ok(())
+        }
+        None if account == DEFAULT_ACCOUNT => Ok(()),
+        None => {
+            let name = pod["metadata"]["name"].as_str().unwrap_or_default();
+            let why = format!(
+                "error looking up service account {namespace}/{account}: serviceaccount \"{account}\" not found"
+            );
+            Err(Failure::forbidden(resource, name, why))
+        }
+    }
+}
+
+/// `pods/binding`: the scheduler's decision, made once.
+pub(crate) async fn bind(call: &Call) -> Result<Response, Failure> {
+    let binding = call.body_value()?;
+    let node = binding["target"]["name"].as_str().filter(|name| !name.is_empty());
+    let node = node.ok_or_else(|| Failure::bad_request("target.name: Required value"))?.to_owned();
+    if binding["target"]["kind"].as_str().is_some_and(|kind| !kind.is_empty() && kind != "Node") {
+        return Err(Failure::bad_request("target.kind: a pod is bound to a Node"));
+    }
+    let name = call.name().to_owned();
+    loop {
+        let stored = verbs::existing(call).await?;
+        let mut pod = stored.value.clone();
+        let expected = &binding["metadata"]["uid"];
+        if expected.as_str().is_some_and(|uid| !uid.is_empty() && pod["metadata"]["uid"] != uid) {
+            return Err(Failure::conflict(&call.resource, &name, "the pod has another uid"));
+        }
+        if !pod["metadata"]["deletionTimestamp"].is_null() {
+            let why = format!("pod {name} is being deleted, cannot be assigned to a host");
+            return Err(Failure::conflict(&call.resource, &name, why));
+        }
+        if let Some(assigned) = pod["spec"]["nodeName"].as_str().filter(|node| !node.is_empty()) {
+            let why = format!("pod {name} is already assigned to node \"{assigned}\"");
+            return Err(Failure::conflict(&call.resource, &name, why));
+        }
+        pod["spec"]["nodeName"] = json!(node);
+        scheduled(&mut pod, &strategy::timestamp(call.server.clock.now()));
+        if let Some(annotations) = binding["metadata"]["annotations"].as_object() {
+            for (key, value) in annotations {
+                pod["metadata"]["annotations"][key] = value.clone();
+            }
+        }
+        if call.dry_run()? {
+            break;
+        }
+        match call.server.storage.replace(&call.resource, &stored, &pod).await {
+            Ok(_) => break,
+            Err(WriteError::Failed(failure)) => return Err(failure),
+            Err(_) => {}
+        }
+    }
+    let status =
+        json!({ "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201 });
+    Ok(answer::json(StatusCode::CREATED, &status))
+}
+
+fn scheduled(pod: &mut Value, now: &str) {
+    let condition = json!({
+        "type": "PodScheduled", "status": "True", "lastProbeTime": null, "lastTransitionTime": now,
+    });
+    if !pod["status"].is_object() {
+        pod["status"] = json!({});
+    }
+    match pod["status"]["conditions"].as_array_mut() {
+        Some(conditions) => {
+            conditions.retain(|one| one["type"] != "PodScheduled");
+            conditions.push(condition);
+        }
+        None => pod["status"]["conditions"] = json!([condition]),
+    }
+}
+
+/// `pods/eviction`: a deletion that asks first. Disruption budgets are not there yet, so nothing says no.
+pub(crate) async fn evict(call: &Call) -> Result<Response, Failure> {
+    let eviction = call.body_value()?;
+    let options = delete::Options::of(&call.info.query, &eviction["deleteOptions"])?;
+    let stored = verbs::existing(call).await?;
+    delete::delete(&call.server, &call.resource, stored, &options).await?;
+    let status =
+        json!({ "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201 });
+    Ok(answer::json(StatusCode::CREATED, &status))
+}

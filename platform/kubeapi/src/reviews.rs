@@ -1,0 +1,122 @@
+//! Questions that are answered and not kept: who am I, may I, what may I, may they, is this token good.
+
+use axum::response::Response;
+use http::StatusCode;
+use serde_json::{Value, json};
+
+use crate::answer::{self, Form};
+use crate::authentication::{self, User};
+use crate::authorization::{Attributes, ResourceAttributes};
+use crate::server::{Call, Server};
+use crate::status::Failure;
+
+pub(crate) mod protobuf;
+
+pub(crate) fn handle(call: &Call) -> Result<Response, Failure> {
+    if matches!(call.form()?, Form::Table(_)) {
+        return Err(Failure::not_acceptable(&[answer::JSON]));
+    }
+    let mut review = call.body_object()?;
+    review["status"] = match call.resource.kind.as_ref() {
+        "SelfSubjectReview" => json!({ "userInfo": call.user.to_value() }),
+        "SelfSubjectAccessReview" => access(&call.server, &call.user, &review["spec"])?,
+        "SelfSubjectRulesReview" => rules(&call.server, &call.user, &review["spec"])?,
+        "SubjectAccessReview" | "LocalSubjectAccessReview" => {
+            let spec = &review["spec"];
+            if call.resource.namespaced && spec["resourceAttributes"]["namespace"] != call.namespace() {
+                let why = "spec.resourceAttributes.namespace must be the namespace of the review";
+                return Err(Failure::bad_request(why));
+            }
+            access(&call.server, &subject(spec)?, spec)?
+        }
+        "TokenReview" => token(&call.server, &review["spec"]),
+        _ => return Err(Failure::method_not_allowed()),
+    };
+    if !review["metadata"].is_object() {
+        review["metadata"] = json!({});
+    }
+    review["metadata"]["creationTimestamp"] = Value::Null;
+    Ok(answer::json(StatusCode::CREATED, &review))
+}
+
+fn subject(spec: &Value) -> Result<User, Failure> {
+    let texts = |value: &Value| {
+        value
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(|one| one.as_str().map(str::to_owned))
+            .collect::<Vec<_>>()
+    };
+    let name = spec["user"].as_str().unwrap_or_default().to_owned();
+    let groups = texts(&spec["groups"]);
+    if name.is_empty() && groups.is_empty() {
+        return Err(Failure::bad_request("at least one of user or group must be specified"));
+    }
+    Ok(User { name, groups, ..User::default() })
+}
+
+fn access(server: &Server, user: &User, spec: &Value) -> Result<Value, Failure> {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let some = |value: &Value| value.as_str().filter(|text| !text.is_empty()).map(str::to_owned);
+    let (resource, path) = (&spec["resourceAttributes"], &spec["nonResourceAttributes"]);
+    let allowed = match (resource.is_object(), path.is_object()) {
+        (true, false) => {
+            let (verb, group, plural) =
+                (text(&resource["verb"]), text(&resource["group"]), text(&resource["resource"]));
+            let (subresource, namespace, name) =
+                (some(&resource["subresource"]), some(&resource["namespace"]), some(&resource["name"]));
+            let attributes = Attributes::Resource(ResourceAttributes {
+                verb: &verb,
+                group: &group,
+                resource: &plural,
+                subresource: subresource.as_deref(),
+                namespace: namespace.as_deref(),
+                name: name.as_deref(),
+            });
+            server.authorizer.allows(server.storage.cache(), user, &attributes)
+        }
+        (false, true) => {
+            let (verb, path) = (text(&path["verb"]), text(&path["path"]));
+            let attributes = Attributes::Path { verb: &verb, path: &path };
+            server.authorizer.allows(server.storage.cache(), user, &attributes)
+        }
+        _ => {
+            let why = "exactly one of nonResourceAttributes or resourceAttributes must be specified";
+            return Err(Failure::bad_request(why));
+        }
+    };
+    Ok(json!({ "allowed": allowed }))
+}
+
+/// Everything a user may do in a namespace. Complete, because nothing but rules decides.
+fn rules(server: &Server, user: &User, spec: &Value) -> Result<Value, Failure> {
+    let Some(namespace) = spec["namespace"].as_str().filter(|namespace| !namespace.is_empty()) else {
+        return Err(Failure::bad_request("no namespace on request"));
+    };
+    let rules = server.authorizer.rules(server.storage.cache(), user, namespace);
+    Ok(json!({
+        "resourceRules": rules.resources,
+        "nonResourceRules": rules.paths,
+        "incomplete": false,
+    }))
+}
+
+fn token(server: &Server, spec: &Value) -> Value {
+    let token = spec["token"].as_str().unwrap_or_default();
+    let asked: Vec<String> = spec["audiences"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(|audience| audience.as_str().map(str::to_owned))
+        .collect();
+    let audiences = if asked.is_empty() { vec![server.tokens.issuer().to_owned()] } else { asked };
+    match authentication::by_token(server, token, &audiences) {
+        Ok((user, claims)) => {
+            let shared: Vec<_> =
+                claims.audiences.iter().filter(|audience| audiences.contains(audience)).collect();
+            json!({ "authenticated": true, "user": user.to_value(), "audiences": shared })
+        }
+        Err(_) => json!({ "authenticated": false, "error": "the token is not valid" }),
+    }
+}

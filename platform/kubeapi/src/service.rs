@@ -1,0 +1,173 @@
+use std::fmt;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use axum::Router;
+use pilothouse_http::{CertificateSource, Exposure, Limits, Listener, Stack};
+use pilothouse_pki::{Bundle, Identity, PrivateKey};
+use pilothouse_runtime::{Clock, OnExit, Shutdown, Tasks};
+use pilothouse_store::Store;
+use prometheus_client::registry::Registry;
+
+use crate::authorization::Authorizer;
+use crate::catalogue::Catalogue;
+use crate::config::Config;
+use crate::error::Error;
+use crate::metrics::Metrics;
+use crate::pods::{Kubelets, NodeDialer};
+use crate::server::{self, Server};
+use crate::services::Allocator;
+use crate::storage::Storage;
+use crate::tokens::Tokens;
+use crate::{bootstrap, crds};
+
+/// How long a request without a stream may take.
+const TIME_LIMIT: Duration = Duration::from_secs(60);
+/// Beyond the limit this server enforces itself, so that it is this server that answers.
+const BODY_LIMIT: u64 = 16 << 20;
+/// How long what was accepted may take to finish at the end. Watches end at once.
+const DRAIN: Duration = Duration::from_secs(10);
+
+/// What a server needs from outside.
+pub struct Deps<'a> {
+    /// Opened with [`catalog`](crate::catalog) and a keyring. May hold other servers' spaces as well.
+    pub store: Store,
+    /// The partition of the store that is this server's.
+    pub space: String,
+    /// The certificate it serves with.
+    pub serving: CertificateSource,
+    /// Whose client certificates are believed: the common name is the user, the organizations are the groups.
+    pub client_authorities: Bundle,
+    /// Signs and checks service account tokens.
+    pub service_account_key: PrivateKey,
+    /// Who tokens are issued by, and for.
+    pub issuer: String,
+    /// What time it is.
+    pub clock: Clock,
+    /// The way to the kubelets.
+    pub nodes: Arc<dyn NodeDialer>,
+    /// What is shown to kubelets, if they are to be called at all.
+    pub kubelet_client: Option<Identity>,
+    /// Who signs the kubelets' serving certificates.
+    pub kubelet_authorities: Bundle,
+    /// Where the numbers go.
+    pub registry: &'a mut Registry,
+}
+
+/// A Kubernetes API server, bound and loaded, not yet answering.
+#[derive(Debug)]
+pub struct Service {
+    listener: Listener,
+    parts: Parts,
+    http: pilothouse_http::Metrics,
+}
+
+#[derive(Debug)]
+struct Parts {
+    config: Config,
+    clock: Clock,
+    storage: Storage,
+    built_in: Catalogue,
+    tokens: Tokens,
+    kubelets: Kubelets,
+    allocator: Allocator,
+    metrics: Metrics,
+}
+
+impl Service {
+    /// Takes the port and reads all objects.
+    pub async fn build(config: Config, deps: Deps<'_>) -> Result<Self, Error> {
+        let minor = minor(&config.version)?;
+        let allocator = Allocator::new(&config.service_cidr)?;
+        let tokens = Tokens::new(&deps.service_account_key, deps.issuer)?;
+        let kubelets = Kubelets::new(deps.nodes, deps.kubelet_client, &deps.kubelet_authorities)?;
+        let registry = deps.registry.sub_registry_with_prefix("kubeapi");
+        let http = pilothouse_http::Metrics::new(registry);
+        let metrics = Metrics::new(registry);
+        let certificates = deps.serving.inviting(deps.client_authorities)?;
+        let name = "the Kubernetes API server";
+        let listener =
+            Listener::bind_with(name, config.listen, Exposure::Authenticated, certificates).await?;
+        let listener = listener.with_limits(Limits { drain: DRAIN, ..Limits::default() });
+        let storage = Storage::load(deps.store, &deps.space, metrics.clone()).await?;
+        let built_in = Catalogue::built_in(minor);
+        let clock = deps.clock;
+        let parts = Parts { config, clock, storage, built_in, tokens, kubelets, allocator, metrics };
+        Ok(Self { listener, parts, http })
+    }
+
+    /// Where it listens; with the real port if port 0 was asked for.
+    pub fn local_address(&self) -> SocketAddr {
+        self.listener.local_address()
+    }
+
+    /// Answers until shutdown; returns when drained.
+    pub async fn run(self, shutdown: Shutdown) -> Result<(), Error> {
+        let Self { listener, parts, http } = self;
+        let Parts { mut config, clock, storage, built_in, tokens, kubelets, allocator, metrics } = parts;
+        config.advertise = config.advertise.or_else(|| Some(listener.local_address()));
+        let tasks = Tasks::new("kubeapi", shutdown.clone());
+        let server = Arc::new(Server {
+            config,
+            clock,
+            shutdown: shutdown.clone(),
+            storage: storage.clone(),
+            catalogue: ArcSwap::from_pointee(built_in.clone()),
+            built_in,
+            tokens,
+            authorizer: Authorizer::default(),
+            kubelets,
+            allocator,
+            metrics,
+        });
+        // The cache follows for as long as anything may still be answered, that is, until the listener has drained.
+        let drained = Shutdown::new();
+        let following = drained.clone();
+        tasks.spawn("objects", OnExit::StopProcess, async move { storage.follow(following).await });
+        if let Some(certificates) = listener.certificates() {
+            certificates.watch(&tasks);
+        }
+        let served = async {
+            crds::refresh(&server);
+            bootstrap::ensure(&server).await?;
+            let definitions = Arc::clone(&server);
+            tasks.spawn("definitions", OnExit::StopProcess, async move { crds::run(definitions).await });
+            let app = Router::new().fallback(server::handle).with_state(Arc::clone(&server));
+            let stack = Stack::new(http.clone()).with_time_limit(TIME_LIMIT).with_body_limit(BODY_LIMIT);
+            listener.serve(stack.around(app), http, &tasks).await.map_err(Error::Serve)
+        };
+        let served = served.await;
+        drained.request(pilothouse_runtime::Reason::Asked("the listener has drained".to_owned()));
+        if served.is_err() {
+            shutdown.request(pilothouse_runtime::Reason::Asked("the API server failed".to_owned()));
+        }
+        if let Err(stuck) = tasks.drain(DRAIN).await {
+            tracing::error!(error = %stuck, "the API server did not end in time");
+        }
+        served
+    }
+}
+
+/// The minor version, which decides what is served.
+fn minor(version: &str) -> Result<u16, Error> {
+    let mut parts = version.trim_start_matches('v').split('.');
+    match (parts.next(), parts.next().map(str::parse)) {
+        (Some("1"), Some(Ok(minor))) => Ok(minor),
+        _ => Err(Error::Config {
+            option: "version",
+            problem: format!("`{version}` is no Kubernetes version; use one such as `1.33.4`"),
+        }),
+    }
+}
+
+impl fmt::Debug for Deps<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Deps")
+            .field("space", &self.space)
+            .field("issuer", &self.issuer)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,62 @@
+//! Objects as bytes: what is kept in memory, and what goes out.
+
+use bytes::Bytes;
+use serde_json::{Map, Value};
+
+use crate::catalogue::{Resource, group_version};
+
+/// Puts the resource version in.
+pub(super) fn stamp(value: &mut Value, revision: u64) {
+    if let Some(object) = value.as_object_mut() {
+        let metadata = object.entry("metadata").or_insert_with(|| Value::Object(Map::new()));
+        if let Some(metadata) = metadata.as_object_mut() {
+            metadata.insert("resourceVersion".to_owned(), revision.to_string().into());
+        }
+    }
+}
+
+/// A stored document as clients see it.
+pub(super) fn encode(text: &str, revision: u64) -> Bytes {
+    let Ok(mut value) = serde_json::from_str::<Value>(text) else {
+        return Bytes::copy_from_slice(text.as_bytes());
+    };
+    stamp(&mut value, revision);
+    Bytes::from(value.to_string())
+}
+
+/// The same object at another version: the last state of one that was deleted carries the version of the deletion.
+pub(crate) fn with_revision(object: &Bytes, revision: u64) -> Bytes {
+    std::str::from_utf8(object).map_or_else(|_| object.clone(), |text| encode(text, revision))
+}
+
+/// The object as it is stored: without resource version, at the storage version.
+pub(super) fn for_storage(resource: &Resource, value: &Value) -> Value {
+    let mut value = value.clone();
+    if let Some(metadata) = value.get_mut("metadata").and_then(Value::as_object_mut) {
+        metadata.remove("resourceVersion");
+    }
+    if let Some(object) = value.as_object_mut() {
+        let stored = group_version(&resource.group, &resource.storage_version);
+        object.insert("apiVersion".to_owned(), stored.into());
+        object.insert("kind".to_owned(), resource.kind.to_string().into());
+    }
+    value
+}
+
+/// A custom resource is served at several versions of the same content; only the name of the version differs.
+pub(super) fn convert(resource: &Resource, value: &mut Value) {
+    if let Some(object) = value.as_object_mut() {
+        object.insert("apiVersion".to_owned(), resource.api_version().into());
+    }
+}
+
+/// Encoded bytes at the version that was asked for. Nearly always they are so already, and are not even parsed.
+pub(crate) fn converted(resource: &Resource, object: &Bytes) -> Bytes {
+    let expected = format!("{{\"apiVersion\":\"{}\"", resource.api_version());
+    if object.starts_with(expected.as_bytes()) {
+        return object.clone();
+    }
+    let Ok(mut value) = serde_json::from_slice::<Value>(object) else { return object.clone() };
+    convert(resource, &mut value);
+    Bytes::from(value.to_string())
+}

@@ -1,0 +1,96 @@
+//! The newest changes, in memory, for watches that follow closely.
+//!
+//! Bounded by number and by size, since it is paid for by every process even if nobody watches. A watch that falls
+//! further behind is served from the store's history; only what the store has forgotten is gone.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+const LONGEST: usize = 1024;
+const LARGEST: usize = 2 << 20;
+
+/// What happened to one object. Both states are encoded, each at its own version.
+#[derive(Clone, Debug)]
+pub(crate) struct Event {
+    pub(crate) revision: u64,
+    pub(crate) key: Arc<str>,
+    pub(crate) before: Option<Bytes>,
+    pub(crate) after: Option<Bytes>,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct History {
+    events: VecDeque<Arc<Event>>,
+    bytes: usize,
+    /// Every event after this version is here.
+    floor: u64,
+}
+
+impl History {
+    pub(super) fn starting_at(floor: u64) -> Self {
+        Self { floor, ..Self::default() }
+    }
+
+    pub(super) fn floor(&self) -> u64 {
+        self.floor
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    pub(super) fn push(&mut self, event: Arc<Event>) {
+        self.bytes += event.size();
+        self.events.push_back(event);
+        while self.events.len() > LONGEST || self.bytes > LARGEST {
+            let Some(oldest) = self.events.pop_front() else { return };
+            self.bytes -= oldest.size();
+            self.floor = oldest.revision;
+        }
+        // One transaction may hold several events; half of one would be a gap.
+        while self.events.front().is_some_and(|next| next.revision == self.floor) {
+            if let Some(event) = self.events.pop_front() {
+                self.bytes -= event.size();
+            }
+        }
+    }
+
+    /// What happened after a version to keys with a prefix, in order.
+    pub(super) fn after(&self, revision: u64, prefix: &str) -> Vec<Arc<Event>> {
+        let start = self.events.partition_point(|event| event.revision <= revision);
+        self.events.iter().skip(start).filter(|event| event.key.starts_with(prefix)).cloned().collect()
+    }
+}
+
+impl Event {
+    /// The state after is shared with the present one; the one before is what the history costs.
+    fn size(&self) -> usize {
+        self.before.as_ref().map_or(0, Bytes::len) + self.key.len() + size_of::<Self>()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn event(revision: u64, key: &str, size: usize) -> Arc<Event> {
+        let before = Some(Bytes::from(vec![b'x'; size]));
+        Arc::new(Event { revision, key: key.into(), before, after: None })
+    }
+
+    #[test]
+    fn what_is_forgotten_is_forgotten_by_whole_transactions() {
+        let mut history = History::starting_at(4);
+        history.push(event(5, "pods/a/x", LARGEST / 2));
+        history.push(event(5, "pods/a/y", 10));
+        assert_eq!(history.after(4, "pods/").len(), 2);
+        history.push(event(6, "pods/b/x", LARGEST / 2));
+        assert_eq!(history.floor(), 5);
+        let left: Vec<_> = history.after(5, "pods/").iter().map(|event| event.revision).collect();
+        assert_eq!(left, [6]);
+        assert!(history.after(5, "pods/a/").is_empty());
+        assert!(history.bytes() < LARGEST);
+    }
+}

@@ -1,0 +1,305 @@
+//! What the server itself does to an object on its way in.
+//!
+//! On create it gives identity and drops what a client may not decide; on update it restores what the server owns; on
+//! both it fills in the defaults that controllers and clients rely on, and then says what is wrong. All of it is a
+//! function of the old object and the new one.
+//!
+//! The order of a write: decode, [`prune`], [`prepare_create`] or [`prepare_update`], admission, [`validate`], store.
+
+use jiff::Timestamp;
+use serde_json::{Map, Value, json};
+use uuid::Uuid;
+
+use crate::catalogue::Resource;
+use crate::status::{Cause, Failure};
+
+mod access;
+mod configuration;
+mod definition;
+mod metadata;
+pub(crate) mod names;
+pub(crate) mod pod;
+pub(crate) mod scale;
+mod service;
+mod storage;
+#[cfg(test)]
+mod tests;
+mod typed;
+mod workload;
+
+/// What a new object is given.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Context {
+    pub(crate) now: Timestamp,
+    pub(crate) uid: Uuid,
+}
+
+/// A timestamp as the API writes them: whole seconds, UTC.
+pub(crate) fn timestamp(now: Timestamp) -> String {
+    Timestamp::from_second(now.as_second()).unwrap_or(now).to_string()
+}
+
+/// Drops fields the kind does not have, and names them. An object that does not fit its kind's type is refused.
+///
+/// Preparing does it too; who wants to tell a client about such fields does it before.
+pub(crate) fn prune(resource: &Resource, object: &mut Value) -> Result<Vec<String>, Failure> {
+    ensure_object(object);
+    object["apiVersion"] = json!(resource.api_version());
+    object["kind"] = json!(resource.kind);
+    if !resource.custom {
+        return typed::fit(resource, object);
+    }
+    let mut dropped = match object.get_mut("metadata") {
+        Some(metadata) if !metadata.is_null() => typed::fit_metadata(resource, metadata)?,
+        _ => Vec::new(),
+    };
+    if let Some(schema) = &resource.schema {
+        dropped.extend(schema.prune(object));
+    }
+    Ok(dropped)
+}
+
+/// Makes a new object out of what a client sent. Answers with the fields the kind does not have.
+pub(crate) fn prepare_create(
+    resource: &Resource,
+    object: &mut Value,
+    context: &Context,
+) -> Result<Vec<String>, Failure> {
+    let dropped = prune(resource, object)?;
+    metadata::for_create(resource, object, context);
+    // A node registers itself with what it knows; all other kinds get their status from a controller, later.
+    if resource.status_subresource && !resource.is("", "nodes") {
+        remove(object, "status");
+    }
+    defaults(resource, object);
+    initial_status(resource, object);
+    Ok(dropped)
+}
+
+/// Restores in `new` what this endpoint may not change, and counts the generation. Answers with the fields the kind does
+/// not have.
+pub(crate) fn prepare_update(
+    resource: &Resource,
+    subresource: Option<&str>,
+    old: &Value,
+    new: &mut Value,
+) -> Result<Vec<String>, Failure> {
+    let dropped = prune(resource, new)?;
+    match subresource {
+        Some("status") => only_status(resource, old, new),
+        Some("finalize") => only_finalizers(old, new),
+        _ => {
+            metadata::for_update(resource, old, new);
+            if resource.status_subresource {
+                keep(old, new, "status");
+            }
+            if resource.is("", "namespaces") {
+                keep(old, new, "spec");
+            }
+            if resource.is("", "services") {
+                service::keep_allocated(old, new);
+            }
+            defaults(resource, new);
+            metadata::count_generation(resource, old, new);
+        }
+    }
+    Ok(dropped)
+}
+
+/// What is wrong with an object that was prepared.
+pub(crate) fn validate(
+    resource: &Resource,
+    subresource: Option<&str>,
+    old: Option<&Value>,
+    new: &Value,
+) -> Result<(), Failure> {
+    let mut causes = metadata::validate(resource, old, new);
+    if let Some(schema) = &resource.schema {
+        causes.extend(schema.validate(new, old));
+    }
+    if subresource.is_none() && !resource.custom {
+        causes.extend(content(resource, old, new));
+    }
+    match causes.is_empty() {
+        true => Ok(()),
+        false => {
+            let name = new["metadata"]["name"].as_str().unwrap_or_default();
+            Err(Failure::invalid(resource, name, causes))
+        }
+    }
+}
+
+fn defaults(resource: &Resource, object: &mut Value) {
+    if let Some(schema) = &resource.schema {
+        schema.default(object);
+        return;
+    }
+    match (resource.group.as_ref(), resource.plural.as_ref()) {
+        ("", "pods") => pod::defaults(&mut object["spec"]),
+        ("", "services") => service::defaults(object),
+        ("", "endpoints") => service::endpoints_defaults(object),
+        ("discovery.k8s.io", "endpointslices") => service::slice_defaults(object),
+        ("", "secrets") => configuration::secret_defaults(object),
+        ("", "namespaces") => namespace_defaults(object),
+        ("", "persistentvolumeclaims") => storage::claim_defaults(object),
+        ("", "persistentvolumes") => storage::volume_defaults(object),
+        ("storage.k8s.io", "storageclasses") => storage::class_defaults(object),
+        ("scheduling.k8s.io", "priorityclasses") => {
+            fill(object, "preemptionPolicy", json!("PreemptLowerPriority"))
+        }
+        ("apps", plural) => workload::defaults(plural, object),
+        ("rbac.authorization.k8s.io", plural) => access::defaults(plural, object),
+        ("apiextensions.k8s.io", "customresourcedefinitions") => definition::defaults(object),
+        _ => {}
+    }
+}
+
+fn content(resource: &Resource, old: Option<&Value>, new: &Value) -> Vec<Cause> {
+    match (resource.group.as_ref(), resource.plural.as_ref()) {
+        ("", "pods") => pod::validation::validate(old, new),
+        ("", "services") => service::validate(old, new),
+        ("", "secrets" | "configmaps") => configuration::validate(old, new),
+        ("", "persistentvolumeclaims") => storage::validate_claim(old, new),
+        ("", "persistentvolumes") => storage::validate_volume(old, new),
+        ("", "nodes") => validate_node(old, new),
+        ("storage.k8s.io", "storageclasses") => storage::validate_class(old, new),
+        ("scheduling.k8s.io", "priorityclasses") => immutable(old, new, &["value", "preemptionPolicy"]),
+        ("apps", plural) => workload::validate(plural, old, new),
+        ("rbac.authorization.k8s.io", plural) => access::validate(plural, old, new),
+        ("apiextensions.k8s.io", "customresourcedefinitions") => definition::validate(old, new),
+        _ => Vec::new(),
+    }
+}
+
+/// What a kind's status is before any controller saw the object.
+fn initial_status(resource: &Resource, object: &mut Value) {
+    match (resource.group.as_ref(), resource.plural.as_ref()) {
+        ("", "pods") => {
+            let class = pod::quality_of_service(&object["spec"]);
+            object["status"] = json!({ "phase": "Pending", "qosClass": class });
+        }
+        ("", "namespaces") => object["status"] = json!({ "phase": "Active" }),
+        ("", "services") => object["status"] = json!({ "loadBalancer": {} }),
+        ("", "persistentvolumes" | "persistentvolumeclaims") => {
+            object["status"] = json!({ "phase": "Pending" })
+        }
+        ("apiextensions.k8s.io", "customresourcedefinitions") => definition::initial_status(object),
+        _ => {}
+    }
+}
+
+/// Everything but the status is as it was. Pods and nodes also take labels and annotations this way: their kubelet has no
+/// other.
+fn only_status(resource: &Resource, old: &Value, new: &mut Value) {
+    let status = new.get_mut("status").map(Value::take);
+    let sent = new["metadata"].take();
+    *new = old.clone();
+    match status {
+        Some(status) if !status.is_null() => new["status"] = status,
+        _ => remove(new, "status"),
+    }
+    ensure_object(&mut new["metadata"]);
+    let kept_by_client: &[&str] = match resource.is("", "pods") || resource.is("", "nodes") {
+        true => &["labels", "annotations", "managedFields"],
+        false => &["managedFields"],
+    };
+    for key in kept_by_client {
+        match sent.get(key) {
+            Some(value) if !value.is_null() => new["metadata"][*key] = value.clone(),
+            // Labels that are left out are gone; managed fields that are left out are only not understood.
+            _ if *key != "managedFields" => remove(&mut new["metadata"], key),
+            _ => {}
+        }
+    }
+    if let Some(schema) = &resource.schema {
+        schema.default(new);
+    }
+}
+
+/// `namespaces/finalize` replaces `spec.finalizers` and nothing else.
+fn only_finalizers(old: &Value, new: &mut Value) {
+    let finalizers = new.pointer_mut("/spec/finalizers").map(Value::take).unwrap_or_default();
+    *new = old.clone();
+    ensure_object(&mut new["spec"]);
+    match finalizers.as_array() {
+        Some(left) if !left.is_empty() => new["spec"]["finalizers"] = finalizers,
+        _ => remove(&mut new["spec"], "finalizers"),
+    }
+}
+
+fn namespace_defaults(object: &mut Value) {
+    let name = object["metadata"]["name"].clone();
+    if name.as_str().is_some_and(|name| !name.is_empty()) {
+        ensure_object(&mut object["metadata"]["labels"]);
+        object["metadata"]["labels"]["kubernetes.io/metadata.name"] = name;
+    }
+    // Only while it lives: a namespace that is being finalised has had it taken away.
+    if object["metadata"]["deletionTimestamp"].is_null() {
+        ensure_object(&mut object["spec"]);
+        fill(&mut object["spec"], "finalizers", json!(["kubernetes"]));
+    }
+}
+
+fn validate_node(old: Option<&Value>, new: &Value) -> Vec<Cause> {
+    let Some(old) = old else { return Vec::new() };
+    let (before, after) = (&old["spec"]["podCIDR"], &new["spec"]["podCIDR"]);
+    match before.as_str().is_some_and(|range| !range.is_empty()) && before != after {
+        true => vec![Cause::forbidden(
+            "spec.podCIDR",
+            "node updates may not change podCIDR except from \"\" to valid",
+        )],
+        false => Vec::new(),
+    }
+}
+
+/// Complaints about fields that differ from the old object.
+fn immutable(old: Option<&Value>, new: &Value, fields: &[&str]) -> Vec<Cause> {
+    let Some(old) = old else { return Vec::new() };
+    fields
+        .iter()
+        .filter(|field| old[**field] != new[**field])
+        .map(|field| Cause::invalid(*field, &new[*field], "field is immutable"))
+        .collect()
+}
+
+/// Sets a field that is absent or null.
+fn fill(object: &mut Value, key: &str, value: Value) {
+    if let Some(map) = object.as_object_mut() {
+        let place = map.entry(key).or_insert(Value::Null);
+        if place.is_null() {
+            *place = value;
+        }
+    }
+}
+
+fn remove(object: &mut Value, key: &str) {
+    if let Some(map) = object.as_object_mut() {
+        map.remove(key);
+    }
+}
+
+/// Takes a field over from the old object, or out where there was none.
+fn keep(old: &Value, new: &mut Value, key: &str) {
+    match old.get(key) {
+        Some(value) => new[key] = value.clone(),
+        None => remove(new, key),
+    }
+}
+
+fn ensure_object(value: &mut Value) {
+    if !value.is_object() {
+        *value = Value::Object(Map::new());
+    }
+}
+
+fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
+    object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+}
+
+fn items<'a>(object: &'a Value, pointer: &str) -> &'a [Value] {
+    object.pointer(pointer).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
+}
+
+fn items_mut<'a>(object: &'a mut Value, key: &str) -> impl Iterator<Item = &'a mut Value> {
+    object.get_mut(key).and_then(Value::as_array_mut).into_iter().flatten()
+}

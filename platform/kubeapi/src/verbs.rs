@@ -1,0 +1,187 @@
+//! One file per verb, and what they have in common.
+
+use axum::response::Response;
+use http::header::{CONTENT_TYPE, USER_AGENT};
+use http::{HeaderValue, StatusCode};
+use serde_json::Value;
+
+use crate::answer::{self, Form};
+use crate::request::Verb;
+use crate::reviews::protobuf;
+use crate::server::Call;
+use crate::status::{Cause, Failure};
+use crate::storage::Stored;
+use crate::{namespaces, pods, reviews, service_accounts, strategy};
+
+pub(crate) mod create;
+pub(crate) mod delete;
+mod delete_collection;
+mod get;
+mod list;
+mod options;
+mod patch;
+mod scale;
+mod update;
+mod watch;
+
+/// How often a change is tried against others who change the same object.
+pub(crate) const ATTEMPTS: usize = 20;
+/// The longest name of a field manager.
+const LONGEST_MANAGER: usize = 128;
+
+pub(crate) async fn handle(call: Call) -> Result<Response, Failure> {
+    let verb = call.info.verb;
+    let offered = match &call.address.subresource {
+        None => call.resource.offers(verb.as_str()),
+        Some(name) => {
+            let subresource = call.resource.subresource(name).ok_or_else(Failure::no_such_path)?;
+            subresource.verbs.contains(&verb.as_str())
+        }
+    };
+    let placeless = call.resource.namespaced && call.address.namespace.is_none();
+    if !offered || (placeless && !matches!(verb, Verb::List | Verb::Watch)) {
+        return Err(Failure::method_not_allowed());
+    }
+    let deprecation = call.resource.deprecation.clone();
+    let mut response = dispatch(call, verb).await?;
+    if let Some(deprecation) = deprecation {
+        answer::warn(&mut response, &[deprecation]);
+    }
+    Ok(response)
+}
+
+async fn dispatch(call: Call, verb: Verb) -> Result<Response, Failure> {
+    if call.resource.is_virtual() {
+        return reviews::handle(&call);
+    }
+    match (verb, call.address.subresource.as_deref()) {
+        (Verb::Create, Some("binding")) => pods::bind(&call).await,
+        (Verb::Create, Some("eviction")) => pods::evict(&call).await,
+        (Verb::Create, Some("token")) => service_accounts::token(&call).await,
+        (Verb::Get, Some("log")) => pods::log(&call).await,
+        (Verb::Update, Some("finalize")) => namespaces::finalize(&call).await,
+        (Verb::Get, Some("scale")) => scale::get(&call).await,
+        (Verb::Update | Verb::Patch, Some("scale")) => scale::change(&call).await,
+        (Verb::Create, None) => create::handle(&call).await,
+        (Verb::Get, None | Some("status")) => get::handle(&call).await,
+        (Verb::Update, None | Some(_)) => update::handle(&call).await,
+        (Verb::Patch, None | Some(_)) => patch::handle(&call).await,
+        (Verb::Delete, None) => delete::handle(&call).await,
+        (Verb::DeleteCollection, None) => delete_collection::handle(&call).await,
+        (Verb::List, None) => list::handle(&call).await,
+        (Verb::Watch, None) => watch::handle(call).await,
+        _ => Err(Failure::method_not_allowed()),
+    }
+}
+
+/// The object that a call names, which must be there.
+pub(crate) async fn existing(call: &Call) -> Result<Stored, Failure> {
+    let found = call.server.storage.get(&call.resource, call.namespace(), call.name()).await?;
+    found.ok_or_else(|| Failure::not_found(&call.resource, call.name()))
+}
+
+impl Call {
+    pub(crate) fn name(&self) -> &str {
+        self.address.name.as_deref().unwrap_or_default()
+    }
+
+    /// Empty for what lies in no namespace.
+    pub(crate) fn namespace(&self) -> &str {
+        if self.resource.namespaced { self.address.namespace.as_deref().unwrap_or_default() } else { "" }
+    }
+
+    pub(crate) fn form(&self) -> Result<Form, Failure> {
+        Form::negotiate(&self.headers, &self.info.query)
+    }
+
+    pub(crate) fn media_type(&self) -> &str {
+        let media = self.headers.get(CONTENT_TYPE).and_then(|value: &HeaderValue| value.to_str().ok());
+        let media = media.unwrap_or(answer::JSON);
+        media.split(';').next().unwrap_or(media).trim()
+    }
+
+    /// The body as a value.
+    pub(crate) fn body_value(&self) -> Result<Value, Failure> {
+        match self.media_type() {
+            "application/yaml" => {
+                let text = std::str::from_utf8(&self.body)
+                    .map_err(|_| Failure::bad_request("the body is not valid UTF-8"))?;
+                serde_saphyr::from_str(text)
+                    .map_err(|error| Failure::bad_request(format!("error converting YAML to JSON: {error}")))
+            }
+            "" | "*/*" | answer::JSON => serde_json::from_slice(&self.body)
+                .map_err(|error| Failure::bad_request(format!("couldn't read the body as JSON: {error}"))),
+            protobuf::MEDIA_TYPE if self.resource.is_virtual() => {
+                protobuf::read(&self.resource.kind, &self.body)
+            }
+            _ => Err(Failure::unsupported_media_type(&[answer::JSON, "application/yaml"])),
+        }
+    }
+
+    /// The body as an object of this kind.
+    pub(crate) fn body_object(&self) -> Result<Value, Failure> {
+        let mut value = self.body_value()?;
+        let expected =
+            [("apiVersion", self.resource.api_version()), ("kind", self.resource.kind.to_string())];
+        let object =
+            value.as_object_mut().ok_or_else(|| Failure::bad_request("the body is not an object"))?;
+        for (field, expected) in expected {
+            match object.get(field).and_then(Value::as_str) {
+                None | Some("") => {
+                    object.insert(field.to_owned(), expected.into());
+                }
+                Some(given) if given == expected => {}
+                Some(given) => {
+                    return Err(Failure::bad_request(format!(
+                        "the {field} in the data ({given}) does not match the expected {field} ({expected})"
+                    )));
+                }
+            }
+        }
+        Ok(value)
+    }
+
+    /// Takes out what the kind does not know. What was there is an error, a warning or nothing, as the client asks.
+    pub(crate) fn unknown_fields(&self, object: &mut Value) -> Result<Vec<String>, Failure> {
+        let unknown = strategy::prune(&self.resource, object)?;
+        let told = unknown.iter().map(|field| format!("unknown field \"{field}\""));
+        match self.info.query.get("fieldValidation") {
+            None | Some("Warn") => Ok(told.collect()),
+            Some("Ignore") => Ok(Vec::new()),
+            Some("Strict") if unknown.is_empty() => Ok(Vec::new()),
+            Some("Strict") => Err(Failure::bad_request(format!(
+                "strict decoding error: {}",
+                told.collect::<Vec<_>>().join(", ")
+            ))),
+            Some(other) => {
+                let known = ["Ignore", "Warn", "Strict"];
+                let cause = Cause::not_supported("fieldValidation", &Value::from(other), known);
+                Err(Failure::invalid_options("Options", vec![cause]))
+            }
+        }
+    }
+
+    /// Whether everything is done but the writing.
+    pub(crate) fn dry_run(&self) -> Result<bool, Failure> {
+        options::dry_run(self.info.query.all("dryRun"))
+    }
+
+    /// Who is recorded as the owner of the fields that this call sets.
+    pub(crate) fn manager(&self) -> Result<String, Failure> {
+        if let Some(manager) = self.info.query.get("fieldManager") {
+            if manager.len() > LONGEST_MANAGER || manager.chars().any(char::is_control) {
+                let cause = Cause::too_long("fieldManager", LONGEST_MANAGER as u64);
+                return Err(Failure::invalid_options("PatchOptions", vec![cause]));
+            }
+            return Ok(manager.to_owned());
+        }
+        let agent = self.headers.get(USER_AGENT).and_then(|agent| agent.to_str().ok()).unwrap_or("unknown");
+        Ok(agent.split('/').next().unwrap_or(agent).chars().take(LONGEST_MANAGER).collect())
+    }
+
+    /// Answers with one object.
+    pub(crate) fn show(&self, status: StatusCode, object: Value) -> Result<Response, Failure> {
+        let shown = self.form()?.show(&self.resource, object, self.server.clock.now());
+        Ok(answer::json(status, &shown))
+    }
+}

@@ -1,0 +1,231 @@
+//! A stream of changes.
+//!
+//! The stream is part of its connection: it pulls changes when the client reads, and ends with the connection, with
+//! the time the client asked for, or with the server.
+
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::response::Response;
+use bytes::{BufMut as _, Bytes, BytesMut};
+use pilothouse_runtime::Shutdown;
+use prometheus_client::metrics::gauge::Gauge;
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use super::options::{self, Selection};
+use crate::answer::{self, Form};
+use crate::server::Call;
+use crate::status::Failure;
+use crate::storage::{self, Event, Lost, Watcher};
+
+/// How often an idle watch is told how far it has come, so that it can resume from there.
+const BOOKMARKS: Duration = Duration::from_secs(60);
+/// Upstream's marker for "what came before this was there already".
+const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
+
+struct Watch {
+    call: Call,
+    form: Form,
+    selection: Selection,
+    watcher: Watcher,
+    pending: VecDeque<Bytes>,
+    bookmarks: bool,
+    next_bookmark: Instant,
+    deadline: Instant,
+    shutdown: Shutdown,
+    ended: bool,
+    _open: Open,
+}
+
+/// Counts a watch as open until dropped.
+struct Open(Gauge);
+
+pub(super) async fn handle(call: Call) -> Result<Response, Failure> {
+    let query = &call.info.query;
+    let form = call.form()?;
+    let selection = Selection::parse(&call.resource, query)?;
+    let version = options::version(query)?;
+    let initial = query.get("sendInitialEvents").map(|_| query.flag("sendInitialEvents"));
+    let bookmarks = query.flag("allowWatchBookmarks");
+    match (initial, query.get("resourceVersionMatch")) {
+        (None, None) | (Some(_), Some("NotOlderThan")) => {}
+        (None, Some(_)) => {
+            let why = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided";
+            return Err(options::refused("resourceVersionMatch", why));
+        }
+        (Some(_), _) => {
+            let why = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan";
+            return Err(options::refused("resourceVersionMatch", why));
+        }
+    }
+    let timeout =
+        query.get("timeoutSeconds").and_then(|text| text.parse().ok()).filter(|seconds| *seconds > 0);
+    // Watches that began together should not all come back together.
+    let timeout = timeout.unwrap_or_else(|| rand::random_range(1800..3600));
+    let namespace = call.resource.namespaced.then_some(call.address.namespace.as_deref()).flatten();
+    let prefix = storage::prefix(&call.resource, namespace);
+    let storage = &call.server.storage;
+    match version {
+        None => storage.consistent().await?,
+        Some(version) => storage.not_older_than(version).await?,
+    }
+    let mut pending = VecDeque::new();
+    let wants_state = initial.unwrap_or(matches!(version, None | Some(0)));
+    let after = if wants_state {
+        let snapshot = storage.cache().snapshot(&prefix);
+        for (_, object) in &snapshot.objects {
+            let object = storage::converted(&call.resource, object);
+            if selection.matches_bytes(&call.resource, &object) {
+                pending.push_back(line(
+                    "ADDED",
+                    &form.show_bytes(&call.resource, &object, call.server.clock.now()),
+                ));
+            }
+        }
+        if initial == Some(true) && bookmarks {
+            pending.push_back(bookmark(&call, form, snapshot.revision, true));
+        }
+        snapshot.revision
+    } else {
+        version.filter(|version| *version > 0).unwrap_or_else(|| storage.cache().through())
+    };
+    let now = Instant::now();
+    let watch = Watch {
+        form,
+        selection,
+        watcher: Watcher::new(storage.clone(), prefix, after),
+        pending,
+        bookmarks,
+        next_bookmark: now + BOOKMARKS,
+        deadline: now + Duration::from_secs(timeout),
+        shutdown: call.server.shutdown.clone(),
+        ended: false,
+        _open: Open::new(&call.server.metrics.watches),
+        call,
+    };
+    let stream = futures::stream::unfold(watch, |mut watch| async move {
+        let bytes = watch.next().await?;
+        Some((Ok::<_, Infallible>(bytes), watch))
+    });
+    Ok(answer::stream(answer::JSON, Body::from_stream(stream)))
+}
+
+impl Watch {
+    async fn next(&mut self) -> Option<Bytes> {
+        loop {
+            if !self.pending.is_empty() {
+                return Some(self.drained());
+            }
+            if self.ended {
+                return None;
+            }
+            tokio::select! {
+                biased;
+                () = self.shutdown.requested() => return None,
+                events = self.watcher.next() => match events {
+                    Ok(events) => events.iter().for_each(|event| self.take(event)),
+                    Err(lost) => self.lose(lost),
+                },
+                () = tokio::time::sleep_until(self.deadline) => {
+                    self.bookmark();
+                    self.ended = true;
+                }
+                () = tokio::time::sleep_until(self.next_bookmark), if self.bookmarks => self.bookmark(),
+            }
+        }
+    }
+
+    /// Everything that waits, as one piece: a thousand small writes cost more than one.
+    fn drained(&mut self) -> Bytes {
+        if self.pending.len() == 1 {
+            return self.pending.pop_front().unwrap_or_default();
+        }
+        const LARGEST: usize = 256 << 10;
+        let mut text = BytesMut::new();
+        while let Some(next) = self.pending.front()
+            && (text.is_empty() || text.len() + next.len() <= LARGEST)
+        {
+            text.put_slice(next);
+            self.pending.pop_front();
+        }
+        text.freeze()
+    }
+
+    /// What a change means to somebody who sees only some of the objects.
+    fn take(&mut self, event: &Event) {
+        let resource = &self.call.resource;
+        let shown = |object: &Option<Bytes>| {
+            let object = storage::converted(resource, object.as_ref()?);
+            self.selection.matches_bytes(resource, &object).then_some(object)
+        };
+        let (kind, object) = match (shown(&event.before), shown(&event.after)) {
+            (None, Some(object)) => ("ADDED", object),
+            (Some(_), Some(object)) => ("MODIFIED", object),
+            // Gone, or gone from sight: the last state in sight, at the version of the change.
+            (Some(object), None) => ("DELETED", storage::with_revision(&object, event.revision)),
+            (None, None) => return,
+        };
+        self.call.server.metrics.watch_events.inc();
+        let object = self.form.show_bytes(resource, &object, self.call.server.clock.now());
+        self.pending.push_back(line(kind, &object));
+    }
+
+    fn bookmark(&mut self) {
+        self.next_bookmark = Instant::now() + BOOKMARKS;
+        if self.bookmarks {
+            self.pending.push_back(bookmark(&self.call, self.form, self.watcher.place(), false));
+        }
+    }
+
+    fn lose(&mut self, lost: Lost) {
+        let failure = match lost {
+            Lost::Expired => {
+                self.call.server.metrics.watch_expired.inc();
+                Failure::expired(format!("too old resource version: {}", self.watcher.place()))
+            }
+            Lost::Failed(failure) => failure,
+        };
+        self.pending.push_back(line("ERROR", &answer::encode(&failure.to_value())));
+        self.ended = true;
+    }
+}
+
+fn line(kind: &str, object: &Bytes) -> Bytes {
+    let mut text = BytesMut::with_capacity(object.len() + 40);
+    text.put_slice(format!("{{\"type\":\"{kind}\",\"object\":").as_bytes());
+    text.put_slice(object);
+    text.put_slice(b"}\n");
+    text.freeze()
+}
+
+fn bookmark(call: &Call, form: Form, revision: u64, initial_events_end: bool) -> Bytes {
+    let mut metadata: Value = json!({ "resourceVersion": revision.to_string(), "creationTimestamp": null });
+    if initial_events_end {
+        metadata["annotations"] = json!({ INITIAL_EVENTS_END: "true" });
+    }
+    let object = match form {
+        Form::Metadata => crate::table::metadata_only(&json!({ "metadata": metadata })),
+        _ => json!({
+            "kind": call.resource.kind,
+            "apiVersion": call.resource.api_version(),
+            "metadata": metadata,
+        }),
+    };
+    line("BOOKMARK", &answer::encode(&object))
+}
+
+impl Open {
+    fn new(watches: &Gauge) -> Self {
+        watches.inc();
+        Self(watches.clone())
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.0.dec();
+    }
+}

@@ -1,0 +1,12 @@
+//! The server as its clients see it: kube-rs and kubectl.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+
+mod access;
+mod definitions;
+mod kubectl;
+mod objects;
+mod pods;
+mod restart;
+mod support;
+mod watches;
