@@ -1,0 +1,65 @@
+//! Which controllers run, and their few numbers.
+
+use std::time::Duration as StdDuration;
+
+use pilothouse_runtime::config::Duration;
+use serde::{Deserialize, Serialize};
+
+/// Which controllers run, and their few numbers. By default all of them do.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// Replica sets of Deployments.
+    pub deployments: bool,
+    /// Pods of ReplicaSets.
+    pub replica_sets: bool,
+    /// Pods and claims of StatefulSets.
+    pub stateful_sets: bool,
+    /// Nodes for pods.
+    pub scheduler: bool,
+    /// Endpoints and EndpointSlices of Services.
+    pub endpoints: bool,
+    /// What every namespace has: service account `default` and ConfigMap `kube-root-ca.crt`.
+    pub namespace_defaults: bool,
+    /// Emptying namespaces that are being deleted.
+    pub namespaces: bool,
+    /// Deleting what owners leave behind.
+    pub garbage_collection: bool,
+    /// Pod ranges for nodes; needs `cluster_cidr`.
+    pub node_ranges: bool,
+    /// Noticing nodes that no longer report.
+    pub node_lifecycle: bool,
+    /// Volumes for claims; needs a folder for them.
+    pub volumes: bool,
+    /// The range that nodes get their pod ranges from. Without it nodes are given none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cluster_cidr: Option<String>,
+    /// How long a node's prefix is within it: `24` gives each node 254 pods.
+    pub node_cidr_mask: u8,
+    /// How long a node may be silent before it counts as unreachable. Kubelets renew their lease every ten seconds.
+    pub node_grace: Duration,
+    /// How often every object is looked at without any event.
+    pub resync: Duration,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            deployments: true,
+            replica_sets: true,
+            stateful_sets: true,
+            scheduler: true,
+            endpoints: true,
+            namespace_defaults: true,
+            namespaces: true,
+            garbage_collection: true,
+            node_ranges: true,
+            node_lifecycle: true,
+            volumes: true,
+            cluster_cidr: None,
+            node_cidr_mask: 24,
+            node_grace: Duration::from(StdDuration::from_secs(50)),
+            resync: Duration::from(StdDuration::from_secs(600)),
+        }
+    }
+}

@@ -1,0 +1,288 @@
+//! Namespaces on their way out are emptied.
+//!
+//! Pods go first, so that nothing runs on without its secrets, network and account; when the last has ended, all the rest.
+//! The inventory says when that is worth another look, but only the server's own lists say that a namespace is
+//! empty: it is finalized after a pass that found nothing of any resource.
+
+use std::fmt::Write;
+use std::sync::Arc;
+
+use futures::{StreamExt, TryStreamExt, stream};
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{Namespace, NamespaceCondition, NamespaceSpec};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kube::api::{DeleteParams, ListParams, Patch};
+use kube::{Api, Client};
+use pilothouse_informer::ObjectKey;
+use pilothouse_runtime::{Clock, Next, Reconcile, TaskError};
+use serde_json::json;
+use tracing::{debug, info};
+
+use crate::calls::{CallError, PATCH, POST, required, tolerant};
+use crate::discovery::{Resource, Resources};
+use crate::inventory::{Inventory, Remaining, full_name};
+use crate::metrics::Metrics;
+use crate::ownership::is_deleting;
+use crate::watches::Caches;
+
+/// The finalizer in a namespace's spec that stands for its content.
+const KUBERNETES: &str = "kubernetes";
+
+/// How many resources are emptied at once.
+const CONCURRENCY: usize = 8;
+
+pub(crate) struct Emptier {
+    client: Client,
+    caches: Caches,
+    inventory: Arc<Inventory>,
+    resources: Resources,
+    clock: Clock,
+    metrics: Metrics,
+}
+
+/// The next thing to do for a namespace that is being deleted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    /// Delete the pods, and wait.
+    Pods,
+    /// Delete everything, and if there was nothing, let the namespace go.
+    Everything,
+    /// Everything was asked to go already; wait for what is left.
+    Wait,
+}
+
+// === planning ===
+
+fn plan(remaining: &[Remaining]) -> Step {
+    let waits = |remaining: &Remaining| remaining.deleting == remaining.objects;
+    match remaining.iter().find(|remaining| remaining.resource == "pods") {
+        Some(pods) if waits(pods) => Step::Wait,
+        Some(_) => Step::Pods,
+        None if !remaining.is_empty() && remaining.iter().all(waits) => Step::Wait,
+        None => Step::Everything,
+    }
+}
+
+/// What keeps a namespace, as conditions.
+fn conditions(
+    remaining: &[Remaining],
+    before: &[NamespaceCondition],
+    now: Timestamp,
+) -> Vec<NamespaceCondition> {
+    let mut contents = String::new();
+    let mut held = 0;
+    for Remaining { resource, objects, with_finalizers, .. } in remaining {
+        let separator = if contents.is_empty() { "" } else { ", " };
+        // Writing to a string cannot fail.
+        let _ = write!(contents, "{separator}{resource} has {objects} resource instances");
+        held += with_finalizers;
+    }
+    let condition = |type_: &str, holds: bool, (yes, no): (&str, &str), message: String| {
+        let status = if holds { "True" } else { "False" };
+        let message = if holds { message } else { String::new() };
+        let earlier = before.iter().find(|earlier| earlier.type_ == type_ && earlier.status == status);
+        NamespaceCondition {
+            type_: type_.to_owned(),
+            status: status.to_owned(),
+            reason: Some(if holds { yes } else { no }.to_owned()),
+            message: Some(message),
+            last_transition_time: earlier
+                .and_then(|earlier| earlier.last_transition_time.clone())
+                .or(Some(Time(now))),
+        }
+    };
+    vec![
+        condition(
+            "NamespaceContentRemaining",
+            !remaining.is_empty(),
+            ("SomeResourcesRemain", "ContentRemoved"),
+            format!("Some resources are remaining: {contents}"),
+        ),
+        condition(
+            "NamespaceFinalizersRemaining",
+            held > 0,
+            ("SomeFinalizersRemain", "ContentHasNoFinalizers"),
+            format!("Some content in the namespace has finalizers remaining: {held} resource instances"),
+        ),
+    ]
+}
+
+fn same(left: &[NamespaceCondition], right: &[NamespaceCondition]) -> bool {
+    let facts = |conditions: &[NamespaceCondition]| {
+        let mut facts: Vec<_> = conditions
+            .iter()
+            .map(|condition| (condition.type_.clone(), condition.status.clone(), condition.message.clone()))
+            .collect();
+        facts.sort();
+        facts
+    };
+    facts(left) == facts(right)
+}
+
+// === impl Emptier ===
+
+impl Emptier {
+    pub(crate) fn new(
+        client: Client,
+        caches: Caches,
+        inventory: Arc<Inventory>,
+        resources: Resources,
+        clock: Clock,
+        metrics: Metrics,
+    ) -> Self {
+        Self { client, caches, inventory, resources, clock, metrics }
+    }
+
+    /// Deletes everything there is. Answers how many resources had something.
+    async fn delete_everything(&self, namespace: &str) -> Result<usize, CallError> {
+        let resources = self.resources.all();
+        let namespaced: Vec<_> = resources.iter().filter(|resource| resource.namespaced).cloned().collect();
+        stream::iter(namespaced)
+            .map(|resource| async move { self.delete_all(namespace, &resource).await })
+            .buffer_unordered(CONCURRENCY)
+            .try_fold(0, |found, had| async move { Ok(found + usize::from(had)) })
+            .await
+    }
+
+    /// Deletes all objects of one resource. Answers whether there were any.
+    async fn delete_all(&self, namespace: &str, resource: &Resource) -> Result<bool, CallError> {
+        let api = resource.api(&self.client, Some(namespace));
+        let name = full_name(&resource.api);
+        let one = ListParams::default().limit(1);
+        // `None`: not served any more.
+        let Some(list) = tolerant(format!("list {name}"), api.list(&one)).await? else {
+            return Ok(false);
+        };
+        if list.items.is_empty() {
+            return Ok(false);
+        }
+        let params = DeleteParams::background();
+        if resource.deletes_collections {
+            let all = ListParams::default();
+            let call = api.delete_collection(&params, &all);
+            tolerant(format!("delete all {name}"), call).await?;
+        } else {
+            let all = required(format!("list {name}"), api.list(&ListParams::default())).await?;
+            for object in all.items {
+                let object = object.metadata.name.unwrap_or_default();
+                tolerant(format!("delete {name} {object}"), api.delete(&object, &params)).await?;
+            }
+        }
+        Ok(true)
+    }
+
+    async fn finalize(&self, namespace: &Namespace) -> Result<(), CallError> {
+        let mut namespace = namespace.clone();
+        let name = namespace.metadata.name.clone().unwrap_or_default();
+        let spec = namespace.spec.get_or_insert_with(NamespaceSpec::default);
+        spec.finalizers.get_or_insert_default().retain(|finalizer| finalizer != KUBERNETES);
+        // Whoever else changed it meanwhile does not change that it is empty.
+        namespace.metadata.resource_version = None;
+        let api: Api<Namespace> = Api::all(self.client.clone());
+        let what = format!("finalize namespace {name}");
+        let call = api.replace_subresource("finalize", &name, &POST, &namespace);
+        if tolerant(what, call).await?.is_some() {
+            info!(namespace = name, "namespace is empty");
+            self.metrics.namespaces_emptied.inc();
+        }
+        Ok(())
+    }
+
+    async fn report(&self, namespace: &Namespace, name: &str) -> Result<(), CallError> {
+        let before = namespace.status.as_ref().and_then(|status| status.conditions.as_deref());
+        let before = before.unwrap_or_default();
+        let now = conditions(&self.inventory.remaining(name), before, self.clock.now());
+        if same(before, &now) {
+            return Ok(());
+        }
+        let patch = Patch::Merge(json!({ "status": { "conditions": now } }));
+        let api: Api<Namespace> = Api::all(self.client.clone());
+        let what = format!("report what remains in namespace {name}");
+        tolerant(what, api.patch_status(name, &PATCH, &patch)).await?;
+        Ok(())
+    }
+}
+
+impl Reconcile for Emptier {
+    type Key = ObjectKey;
+
+    async fn list(&self) -> Result<Vec<ObjectKey>, TaskError> {
+        let namespaces = self.caches.namespaces.list();
+        Ok(namespaces.iter().filter(|n| is_deleting(&n.metadata)).map(|n| ObjectKey::of(&**n)).collect())
+    }
+
+    async fn reconcile(&self, key: &ObjectKey) -> Result<Next, TaskError> {
+        let Some(namespace) = self.caches.namespaces.get(key) else { return Ok(Next::Done) };
+        let finalizers = namespace.spec.iter().flat_map(|spec| spec.finalizers.iter().flatten());
+        if !is_deleting(&namespace.metadata) || !finalizers.into_iter().any(|name| name == KUBERNETES) {
+            return Ok(Next::Done);
+        }
+        let remaining = self.inventory.remaining(&key.name);
+        let step = plan(&remaining);
+        debug!(?step, resources = remaining.len(), "namespace is being deleted");
+        match step {
+            Step::Pods => {
+                let resources = self.resources.all();
+                let pods = resources.iter().find(|resource| full_name(&resource.api) == "pods");
+                if let Some(pods) = pods {
+                    self.delete_all(&key.name, pods).await?;
+                }
+            }
+            Step::Everything => {
+                if self.delete_everything(&key.name).await? == 0 {
+                    self.finalize(&namespace).await?;
+                    return Ok(Next::Done);
+                }
+            }
+            Step::Wait => {}
+        }
+        // Whatever goes wakes this again.
+        self.report(&namespace, &key.name).await?;
+        Ok(Next::Done)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn remaining(resource: &str, objects: usize, deleting: usize) -> Remaining {
+        Remaining { resource: resource.to_owned(), objects, deleting, with_finalizers: deleting }
+    }
+
+    #[test]
+    fn pods_go_first_and_nothing_is_asked_twice() {
+        let (pods, ending_pods) = (remaining("pods", 2, 1), remaining("pods", 1, 1));
+        let (secrets, held) = (remaining("secrets", 2, 1), remaining("secrets", 1, 1));
+        for (remaining, expected) in [
+            (vec![], Step::Everything),
+            (vec![pods, secrets.clone()], Step::Pods),
+            (vec![ending_pods, secrets.clone()], Step::Wait),
+            (vec![secrets.clone()], Step::Everything),
+            (vec![held.clone()], Step::Wait),
+            (vec![held, secrets], Step::Everything),
+        ] {
+            assert_eq!(plan(&remaining), expected, "{remaining:?}");
+        }
+    }
+
+    #[test]
+    fn conditions_say_what_remains_and_keep_their_time() {
+        let early = Timestamp::UNIX_EPOCH;
+        let late: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
+        let left = [remaining("pods", 2, 0), remaining("secrets", 1, 1)];
+        let first = conditions(&left, &[], early);
+        let second = conditions(&left[..1], &first, late);
+        let message = first[0].message.as_deref().unwrap();
+        assert_eq!(
+            message,
+            "Some resources are remaining: pods has 2 resource instances, secrets has 1 resource instances"
+        );
+        assert_eq!(second[0].last_transition_time, Some(Time(early)));
+        assert_eq!(
+            (second[1].status.as_str(), &second[1].last_transition_time),
+            ("False", &Some(Time(late)))
+        );
+        assert!(!same(&first, &second));
+    }
+}

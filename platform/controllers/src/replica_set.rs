@@ -1,0 +1,251 @@
+//! As many pods as a ReplicaSet asks for.
+//!
+//! Pods have random names, so a stale cache could lead to one too many. A pass that finds a difference therefore looks
+//! at a fresh list before it acts on it.
+
+use std::cmp::Reverse;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::{StreamExt, TryStreamExt, stream};
+use jiff::Timestamp;
+use k8s_openapi::api::apps::v1::{ReplicaSet, ReplicaSetStatus};
+use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::api::{DeleteParams, ListParams, Patch, Preconditions};
+use kube::{Api, Client};
+use pilothouse_informer::ObjectKey;
+use pilothouse_runtime::{Clock, Next, Reconcile, TaskError};
+use serde_json::json;
+use tracing::info;
+
+use crate::calls::{CallError, PATCH, POST, required, tolerant};
+use crate::ownership::{
+    controller_reference, correlation, is_controlled_by, is_deleting, selector_text, selects,
+};
+use crate::pod::{self, Availability};
+use crate::watches::Caches;
+
+/// Pods with a lower number are deleted before others.
+pub(crate) const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
+
+/// How many pods are created or deleted at once.
+const CONCURRENCY: usize = 8;
+
+pub(crate) struct ReplicaSets {
+    client: Client,
+    caches: Caches,
+    clock: Clock,
+}
+
+/// What is to be done about one set.
+#[derive(Debug, PartialEq)]
+struct Plan {
+    create: usize,
+    delete: Vec<Arc<Pod>>,
+    status: ReplicaSetStatus,
+    /// When a pod becomes available if nothing happens.
+    look_again: Option<Duration>,
+}
+
+// === planning ===
+
+fn plan(set: &ReplicaSet, pods: &[Arc<Pod>], now: Timestamp) -> Plan {
+    let active: Vec<_> = pods.iter().filter(|pod| pod::is_active(pod)).cloned().collect();
+    let wanted = usize::try_from(desired(set)).unwrap_or(0);
+    let (create, delete) = match active.len() {
+        _ if is_deleting(&set.metadata) => (0, Vec::new()),
+        there if there <= wanted => (wanted - there, Vec::new()),
+        there => (0, surplus(&active, there - wanted)),
+    };
+    let (status, look_again) = status(set, &active, pods, now);
+    Plan { create, delete, status, look_again }
+}
+
+pub(crate) fn desired(set: &ReplicaSet) -> i32 {
+    set.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1)
+}
+
+/// The pods that are missed least.
+fn surplus(active: &[Arc<Pod>], count: usize) -> Vec<Arc<Pod>> {
+    let mut per_node: HashMap<&str, usize> = HashMap::new();
+    for pod in active {
+        *per_node.entry(pod::node_name(pod).unwrap_or_default()).or_default() += 1;
+    }
+    let mut sorted = active.to_vec();
+    sorted.sort_by_cached_key(|pod| {
+        let node = pod::node_name(pod);
+        let phase = match pod::phase(pod) {
+            "Pending" => 0,
+            "Unknown" => 1,
+            _ => 2,
+        };
+        let cost: i64 = pod
+            .metadata
+            .annotations
+            .as_ref()
+            .and_then(|annotations| annotations.get(DELETION_COST))
+            .and_then(|cost| cost.parse().ok())
+            .unwrap_or(0);
+        let neighbours = per_node.get(node.unwrap_or_default()).copied().unwrap_or(0);
+        let created = pod.metadata.creation_timestamp.as_ref().map(|time| time.0);
+        (
+            node.is_some(),
+            phase,
+            pod::is_ready(pod),
+            cost,
+            Reverse(neighbours),
+            Reverse(created),
+            pod.metadata.name.clone(),
+        )
+    });
+    sorted.truncate(count);
+    sorted
+}
+
+fn status(
+    set: &ReplicaSet,
+    active: &[Arc<Pod>],
+    pods: &[Arc<Pod>],
+    now: Timestamp,
+) -> (ReplicaSetStatus, Option<Duration>) {
+    let least = set.spec.as_ref().and_then(|spec| spec.min_ready_seconds).unwrap_or(0);
+    let labels =
+        set.spec.as_ref().and_then(|spec| spec.template.as_ref()?.metadata.as_ref()?.labels.as_ref());
+    let mut look_again: Option<Duration> = None;
+    let (mut ready, mut available, mut labelled) = (0, 0, 0);
+    for pod in active {
+        match pod::availability(pod, least, now) {
+            Availability::No => {}
+            Availability::In(rest) => {
+                ready += 1;
+                look_again = Some(look_again.map_or(rest, |earlier| earlier.min(rest)));
+            }
+            Availability::Yes => {
+                ready += 1;
+                available += 1;
+            }
+        }
+        let of_pod = pod.metadata.labels.as_ref();
+        let carries = |(name, value): (&String, &String)| of_pod.and_then(|l| l.get(name)) == Some(value);
+        labelled += i32::from(labels.is_none_or(|labels| labels.iter().all(carries)));
+    }
+    let terminating = pods.iter().filter(|pod| is_deleting(&pod.metadata) && !pod::is_finished(pod)).count();
+    let status = ReplicaSetStatus {
+        replicas: count(active.len()),
+        ready_replicas: Some(ready),
+        available_replicas: Some(available),
+        fully_labeled_replicas: Some(labelled),
+        terminating_replicas: Some(count(terminating)),
+        observed_generation: set.metadata.generation,
+        conditions: set.status.as_ref().and_then(|status| status.conditions.clone()),
+    };
+    (status, look_again)
+}
+
+fn count(number: usize) -> i32 {
+    i32::try_from(number).unwrap_or(i32::MAX)
+}
+
+/// The pod that a set makes.
+fn pod_of(set: &ReplicaSet) -> Pod {
+    let template = set.spec.as_ref().and_then(|spec| spec.template.clone()).unwrap_or_default();
+    let given = template.metadata.unwrap_or_default();
+    let mut annotations = given.annotations.unwrap_or_default();
+    annotations.extend(correlation(&set.metadata));
+    Pod {
+        metadata: ObjectMeta {
+            generate_name: Some(format!("{}-", set.metadata.name.as_deref().unwrap_or_default())),
+            namespace: set.metadata.namespace.clone(),
+            labels: given.labels,
+            annotations: Some(annotations),
+            finalizers: given.finalizers,
+            owner_references: Some(vec![controller_reference(set)]),
+            ..ObjectMeta::default()
+        },
+        spec: template.spec,
+        status: None,
+    }
+}
+
+// === impl ReplicaSets ===
+
+impl ReplicaSets {
+    pub(crate) fn new(client: Client, caches: Caches, clock: Clock) -> Self {
+        Self { client, caches, clock }
+    }
+
+    async fn fresh_pods(
+        &self,
+        api: &Api<Pod>,
+        set: &ReplicaSet,
+        uid: &str,
+    ) -> Result<Vec<Arc<Pod>>, CallError> {
+        let mut params = ListParams::default();
+        if let Some(selector) = set.spec.as_ref().and_then(|spec| selector_text(&spec.selector)) {
+            params = params.labels(&selector);
+        }
+        let pods = required("list pods", api.list(&params)).await?;
+        Ok(pods.items.into_iter().filter(|pod| is_controlled_by(&pod.metadata, uid)).map(Arc::new).collect())
+    }
+
+    async fn execute(&self, api: &Api<Pod>, set: &ReplicaSet, plan: &Plan) -> Result<(), CallError> {
+        let pod = pod_of(set);
+        stream::iter(0..plan.create)
+            .map(|_| tolerant("create a pod", api.create(&POST, &pod)))
+            .buffer_unordered(CONCURRENCY)
+            .try_for_each(|_| async { Ok(()) })
+            .await?;
+        stream::iter(plan.delete.clone())
+            .map(|pod| async move {
+                let name = pod.metadata.name.as_deref().unwrap_or_default();
+                let uid = pod.metadata.uid.clone();
+                let preconditions = Some(Preconditions { uid, resource_version: None });
+                let params = DeleteParams { preconditions, ..DeleteParams::background() };
+                tolerant(format!("delete pod {name}"), api.delete(name, &params)).await
+            })
+            .buffer_unordered(CONCURRENCY)
+            .try_for_each(|_| async { Ok(()) })
+            .await
+    }
+}
+
+impl Reconcile for ReplicaSets {
+    type Key = ObjectKey;
+
+    async fn list(&self) -> Result<Vec<ObjectKey>, TaskError> {
+        Ok(self.caches.replica_sets.keys())
+    }
+
+    async fn reconcile(&self, key: &ObjectKey) -> Result<Next, TaskError> {
+        let Some(set) = self.caches.replica_sets.get(key) else { return Ok(Next::Done) };
+        let uid = set.metadata.uid.clone().unwrap_or_default();
+        let namespace = key.namespace_or_empty();
+        let selector = set.spec.as_ref().map(|spec| spec.selector.clone()).unwrap_or_default();
+        let mut pods = self.caches.pods.list_in(namespace);
+        pods.retain(|pod| {
+            is_controlled_by(&pod.metadata, &uid) && selects(&selector, pod.metadata.labels.as_ref())
+        });
+        let mut plan = plan(&set, &pods, self.clock.now());
+        if plan.create > 0 || !plan.delete.is_empty() {
+            let api: Api<Pod> = Api::namespaced(self.client.clone(), namespace);
+            let fresh = self.fresh_pods(&api, &set, &uid).await?;
+            plan = self::plan(&set, &fresh, self.clock.now());
+            if plan.create > 0 || !plan.delete.is_empty() {
+                info!(set = %key, create = plan.create, delete = plan.delete.len(), "adjusting pods");
+            }
+            self.execute(&api, &set, &plan).await?;
+        }
+        if set.status.as_ref() != Some(&plan.status) {
+            let api: Api<ReplicaSet> = Api::namespaced(self.client.clone(), namespace);
+            let patch = Patch::Merge(json!({ "status": plan.status }));
+            let call = api.patch_status(&key.name, &PATCH, &patch);
+            tolerant("write the status of a replica set", call).await?;
+        }
+        Ok(plan.look_again.map_or(Next::Done, Next::After))
+    }
+}
+
+#[cfg(test)]
+mod tests;

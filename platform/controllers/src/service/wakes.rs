@@ -1,0 +1,171 @@
+//! Which change wakes whom.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet, StatefulSet};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::{Resource, ResourceExt};
+use pilothouse_informer::ObjectKey;
+use pilothouse_runtime::reconcile::Handle;
+
+use super::{node_of_lease, volume_keys};
+use crate::endpoints::EndpointsOfServices;
+use crate::inventory::Listener;
+use crate::namespace_defaults::{ACCOUNT, ROOT_AUTHORITY};
+use crate::ownership::{controller_of, is_deleting};
+use crate::pod;
+use crate::scheduler::Shared;
+use crate::volume;
+use crate::watches::{Caches, Watches};
+
+/// The object of kind `K` that controls this one.
+fn controlled_by<K: Resource<DynamicType = ()>>(metadata: &ObjectMeta) -> Option<ObjectKey> {
+    let owner = controller_of(metadata)?;
+    let matches = owner.kind == K::kind(&()) && owner.api_version == K::api_version(&());
+    matches.then(|| ObjectKey { namespace: metadata.namespace.clone(), name: owner.name.clone() })
+}
+
+pub(super) fn deployments(watches: &mut Watches, caches: &Caches, handle: &Handle<ObjectKey>) {
+    let wake = handle.clone();
+    watches.deployments.listen(move |deployment| wake.wake(ObjectKey::of(deployment)));
+    let wake = handle.clone();
+    watches.replica_sets.listen(move |set| {
+        controlled_by::<Deployment>(&set.metadata).into_iter().for_each(|key| wake.wake(key));
+    });
+    // Recreating waits for the end of old pods, which the sets' own numbers do not show.
+    let (wake, caches) = (handle.clone(), caches.clone());
+    watches.pods.listen(move |pod| {
+        let Some(set) = controlled_by::<ReplicaSet>(&pod.metadata) else { return };
+        if caches.pods.get(&ObjectKey::of(pod)).is_none()
+            && let Some(set) = caches.replica_sets.get(&set)
+        {
+            controlled_by::<Deployment>(&set.metadata).into_iter().for_each(|key| wake.wake(key));
+        }
+    });
+}
+
+pub(super) fn replica_sets(watches: &mut Watches, handle: &Handle<ObjectKey>) {
+    let wake = handle.clone();
+    watches.replica_sets.listen(move |set| wake.wake(ObjectKey::of(set)));
+    let wake = handle.clone();
+    watches.pods.listen(move |pod| {
+        controlled_by::<ReplicaSet>(&pod.metadata).into_iter().for_each(|key| wake.wake(key));
+    });
+}
+
+pub(super) fn stateful_sets(watches: &mut Watches, handle: &Handle<ObjectKey>) {
+    let wake = handle.clone();
+    watches.stateful_sets.listen(move |set| wake.wake(ObjectKey::of(set)));
+    let wake = handle.clone();
+    watches.pods.listen(move |pod| {
+        controlled_by::<StatefulSet>(&pod.metadata).into_iter().for_each(|key| wake.wake(key));
+    });
+}
+
+pub(super) fn scheduler(
+    watches: &mut Watches,
+    caches: &Caches,
+    shared: &Arc<Shared>,
+    handle: &Handle<ObjectKey>,
+) {
+    let (wake, known, caches) = (handle.clone(), shared.clone(), caches.clone());
+    watches.pods.listen(move |pod| known.pod_changed(&caches, pod, &wake));
+    let (wake, known) = (handle.clone(), shared.clone());
+    watches.nodes.listen(move |_| known.node_changed(&wake));
+}
+
+pub(super) fn endpoints(watches: &mut Watches, caches: &Caches, handle: &Handle<ObjectKey>) {
+    let wake = handle.clone();
+    watches.services.listen(move |service| wake.wake(ObjectKey::of(service)));
+    let (wake, caches) = (handle.clone(), caches.clone());
+    watches.pods.listen(move |pod| {
+        EndpointsOfServices::of_pod(&caches, pod).into_iter().for_each(|key| wake.wake(key));
+    });
+    // Repaired when somebody else changes them.
+    let wake = handle.clone();
+    watches.endpoints.listen(move |endpoints| wake.wake(ObjectKey::of(endpoints)));
+    let wake = handle.clone();
+    watches.endpoint_slices.listen(move |slice| {
+        EndpointsOfServices::of_slice(slice).into_iter().for_each(|key| wake.wake(key));
+    });
+}
+
+pub(super) fn namespace_defaults(watches: &mut Watches, handle: &Handle<ObjectKey>) {
+    let wake = handle.clone();
+    watches.namespaces.listen(move |namespace| wake.wake(ObjectKey::of(namespace)));
+    let wake_for = |handle: &Handle<ObjectKey>, name: &'static str| {
+        let wake = handle.clone();
+        move |metadata: &ObjectMeta| {
+            if metadata.name.as_deref() == Some(name)
+                && let Some(namespace) = &metadata.namespace
+            {
+                wake.wake(ObjectKey::cluster(namespace));
+            }
+        }
+    };
+    let wake = wake_for(handle, ACCOUNT);
+    watches.service_accounts.listen(move |account| wake(&account.metadata));
+    let wake = wake_for(handle, ROOT_AUTHORITY);
+    watches.root_authorities.listen(move |map| wake(&map.metadata));
+}
+
+/// Answers what wakes a namespace when its content changes.
+pub(super) fn namespaces(watches: &mut Watches, caches: &Caches, handle: &Handle<ObjectKey>) -> Listener {
+    let wake = handle.clone();
+    watches.namespaces.listen(move |namespace| {
+        if is_deleting(&namespace.metadata) {
+            wake.wake(ObjectKey::of(namespace));
+        }
+    });
+    let (wake, caches) = (handle.clone(), caches.clone());
+    Box::new(move |change| {
+        let item = change.before.as_ref().or(change.after.as_ref());
+        let Some(namespace) = item.and_then(|item| item.key.namespace.as_ref()) else { return };
+        let key = ObjectKey::cluster(namespace);
+        if caches.namespaces.get(&key).is_some_and(|namespace| is_deleting(&namespace.metadata)) {
+            wake.wake(key);
+        }
+    })
+}
+
+pub(super) fn nodes(watches: &mut Watches, handle: &Handle<ObjectKey>) {
+    let wake = handle.clone();
+    watches.nodes.listen(move |node| wake.wake(ObjectKey::of(node)));
+}
+
+pub(super) fn node_lifecycle(watches: &mut Watches, caches: &Caches, handle: &Handle<ObjectKey>) {
+    nodes(watches, handle);
+    let wake = handle.clone();
+    watches.leases.listen(move |lease| {
+        node_of_lease(&ObjectKey::of(lease)).into_iter().for_each(|key| wake.wake(key));
+    });
+    let (wake, caches) = (handle.clone(), caches.clone());
+    watches.pods.listen(move |pod| {
+        if let Some(node) = pod::node_name(pod).map(ObjectKey::cluster)
+            && caches.nodes.get(&node).is_none()
+        {
+            wake.wake(node);
+        }
+    });
+}
+
+pub(super) fn volumes(watches: &mut Watches, handle: &Handle<volume::Key>) {
+    let wake = handle.clone();
+    watches.claims.listen(move |claim| {
+        wake.wake(volume::Key::Claim(ObjectKey::of(claim)));
+        let volume = claim.spec.as_ref().and_then(|spec| spec.volume_name.clone());
+        let own = format!("pvc-{}", claim.uid().unwrap_or_default());
+        wake.wake(volume::Key::Volume(ObjectKey::cluster(volume.unwrap_or(own))));
+    });
+    let wake = handle.clone();
+    watches.volumes.listen(move |volume| {
+        volume_keys(volume).into_iter().for_each(|key| wake.wake(key));
+    });
+    let wake = handle.clone();
+    watches.storage_classes.listen(move |_| wake.wake_all());
+}
+
+pub(super) fn discovery(watches: &mut Watches, handle: &Handle<&'static str>) {
+    let wake = handle.clone();
+    watches.definitions.listen(move |_| wake.wake("resources"));
+}

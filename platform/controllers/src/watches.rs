@@ -1,0 +1,190 @@
+//! One watch per resource, shared by all controllers.
+//!
+//! Building comes in two steps, because controllers read the caches and the watches wake the controllers: first all
+//! [`Watches`] are made, and controllers get the [`Caches`] that they will fill; then the controllers add whom to wake,
+//! and the watches begin.
+
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet, StatefulSet};
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::{
+    ConfigMap, Container, Endpoints, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, Service,
+    ServiceAccount,
+};
+use k8s_openapi::api::discovery::v1::EndpointSlice;
+use k8s_openapi::api::storage::v1::StorageClass;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::ApiResource;
+use kube::core::PartialObjectMeta;
+use kube::{Api, Client, Resource};
+use pilothouse_informer::{Builder, Informer, ObjectKey, watcher};
+use pilothouse_runtime::Tasks;
+use serde::de::DeserializeOwned;
+
+use crate::inventory::Inventory;
+use crate::namespace_defaults::ROOT_AUTHORITY;
+
+type Listener<K> = Box<dyn Fn(&K) + Send + Sync>;
+
+/// A watch that has not begun.
+pub(crate) struct Watch<K> {
+    builder: Builder<K>,
+    listeners: Vec<Listener<K>>,
+}
+
+/// Makes [`Watches`] and [`Caches`] from one list of resources.
+macro_rules! resources {
+    ($($field:ident: $kind:ty = $name:literal, $trim:expr;)*) => {
+        /// All watches that controllers share.
+        pub(crate) struct Watches {
+            $(pub(crate) $field: Watch<$kind>,)*
+            /// Only those that hold the root authority: a second watch of config maps, since their content is needed
+            /// of these and must not be kept of the others.
+            pub(crate) root_authorities: Watch<ConfigMap>,
+        }
+
+        /// What they have seen. Cheap handles.
+        #[derive(Clone)]
+        pub(crate) struct Caches {
+            $(pub(crate) $field: Informer<$kind>,)*
+            pub(crate) root_authorities: Informer<ConfigMap>,
+        }
+
+        impl Watches {
+            pub(crate) fn new(client: &Client) -> Self {
+                let named = watcher::Config::default().fields(&format!("metadata.name={ROOT_AUTHORITY}"));
+                Self {
+                    $($field: Watch::new(client, watcher::Config::default(), $trim),)*
+                    root_authorities: Watch::new(client, named, |_| ()),
+                }
+            }
+
+            pub(crate) fn caches(&self) -> Caches {
+                Caches {
+                    $($field: self.$field.builder.informer(),)*
+                    root_authorities: self.root_authorities.builder.informer(),
+                }
+            }
+
+            /// Lets the inventory know of everything that is watched here, so that it need not watch it itself.
+            pub(crate) fn feed(&mut self, inventory: &Arc<Inventory>) {
+                $(self.$field.feed(inventory);)*
+            }
+
+            pub(crate) fn spawn(self, tasks: &Tasks) {
+                $(self.$field.spawn(tasks, $name);)*
+                self.root_authorities.spawn(tasks, "root-authorities");
+            }
+        }
+
+        impl Caches {
+            /// Returns once every first list is there.
+            pub(crate) async fn synced(&self) {
+                $(self.$field.synced().await;)*
+                self.root_authorities.synced().await;
+            }
+        }
+    };
+}
+
+resources! {
+    namespaces: Namespace = "namespaces", |_| ();
+    nodes: Node = "nodes", trim_node;
+    leases: Lease = "leases", |_| ();
+    pods: Pod = "pods", trim_pod;
+    services: Service = "services", trim_annotations;
+    endpoints: Endpoints = "endpoints", |_| ();
+    endpoint_slices: EndpointSlice = "endpointslices", |_| ();
+    deployments: Deployment = "deployments", |_| ();
+    replica_sets: ReplicaSet = "replicasets", |_| ();
+    stateful_sets: StatefulSet = "statefulsets", |_| ();
+    claims: PersistentVolumeClaim = "persistentvolumeclaims", trim_annotations;
+    volumes: PersistentVolume = "persistentvolumes", trim_annotations;
+    storage_classes: StorageClass = "storageclasses", |_| ();
+    service_accounts: PartialObjectMeta<ServiceAccount> = "serviceaccounts", trim_annotations;
+    definitions: PartialObjectMeta<CustomResourceDefinition> = "customresourcedefinitions", trim_annotations;
+}
+
+// === impl Watch ===
+
+impl<K> Watch<K>
+where
+    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
+{
+    fn new(client: &Client, config: watcher::Config, trim: fn(&mut K)) -> Self {
+        let builder = Informer::new(Api::all(client.clone()), config).trim(trim);
+        Self { builder, listeners: Vec::new() }
+    }
+
+    /// Calls back after every change, when the cache already holds it.
+    pub(crate) fn listen(&mut self, listener: impl Fn(&K) + Send + Sync + 'static) {
+        self.listeners.push(Box::new(listener));
+    }
+
+    fn feed(&mut self, inventory: &Arc<Inventory>) {
+        let resource = Arc::new(ApiResource::erase::<K>(&()));
+        inventory.covers(&resource);
+        let (inventory, cache) = (inventory.clone(), self.builder.informer());
+        self.listen(move |object| {
+            let key = ObjectKey { namespace: object.meta().namespace.clone(), name: name(object) };
+            if cache.get(&key).is_some() {
+                inventory.seen(&resource, object.meta());
+            } else {
+                inventory.gone(&resource, &key);
+            }
+        });
+    }
+
+    fn spawn(self, tasks: &Tasks, name: &str) {
+        let listeners = self.listeners;
+        let notify = move |object: &K| listeners.iter().for_each(|listener| listener(object));
+        self.builder.on_change(notify).spawn(tasks, name);
+    }
+}
+
+fn name<K: Resource>(object: &K) -> String {
+    object.meta().name.clone().unwrap_or_default()
+}
+
+/// Annotations can be the largest part of an object, and of most kinds nobody reads them.
+fn trim_annotations<K: Resource>(object: &mut K) {
+    object.meta_mut().annotations = None;
+}
+
+fn trim_node(node: &mut Node) {
+    trim_annotations(node);
+    if let Some(status) = &mut node.status {
+        status.images = None;
+        status.volumes_attached = None;
+        status.volumes_in_use = None;
+    }
+}
+
+/// Of a pod, controllers read where it may run, whether it does, and its ports by name.
+fn trim_pod(pod: &mut Pod) {
+    trim_annotations_but(pod, &[crate::replica_set::DELETION_COST]);
+    if let Some(spec) = &mut pod.spec {
+        spec.init_containers = None;
+        spec.volumes = None;
+        for container in &mut spec.containers {
+            *container = Container {
+                name: std::mem::take(&mut container.name),
+                ports: container.ports.take(),
+                ..Container::default()
+            };
+        }
+    }
+    if let Some(status) = &mut pod.status {
+        status.container_statuses = None;
+        status.init_container_statuses = None;
+        status.ephemeral_container_statuses = None;
+    }
+}
+
+fn trim_annotations_but<K: Resource>(object: &mut K, kept: &[&str]) {
+    if let Some(annotations) = &mut object.meta_mut().annotations {
+        annotations.retain(|name, _| kept.contains(&name.as_str()));
+    }
+}

@@ -1,0 +1,9 @@
+//! The controllers over a live API server. There is no kubelet: the test says what pods do.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+
+mod deletion;
+mod nodes;
+mod services;
+mod support;
+mod workloads;
