@@ -1,0 +1,138 @@
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+/// A node and how it reaches its cluster.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// The name of the Node object.
+    pub node_name: String,
+    /// Where pods, their logs and volumes, and the kubelet's own records are. Absolute; no other kubelet may use it.
+    pub root: PathBuf,
+    /// How the API server is reached and who we are to it.
+    pub kubeconfig: PathBuf,
+    /// A Unix socket through which the API server is reached, where it is in another network. The kubeconfig still says
+    /// how it is recognised. Without it, plain TCP.
+    pub host_socket: Option<PathBuf>,
+    /// What the API server is called on that socket.
+    pub host_target: String,
+    /// Where to offer connections into the node's network, as a Unix socket. Without it nothing is offered.
+    pub node_socket: Option<PathBuf>,
+    /// Whose namespaces the node lives in.
+    pub namespaces: Namespaces,
+    /// The addresses of pods, such as `10.200.0.0/16`. Without it the range is taken from `spec.podCIDR` of the Node.
+    pub pod_range: Option<String>,
+    /// The addresses of Services.
+    pub service_range: String,
+    /// The node's own address. Without it: the first of the pod range, or with `namespaces = "inherit"` the address that
+    /// the surroundings gave.
+    pub node_address: Option<Ipv4Addr>,
+    /// Where cluster DNS answers; written into the pods' resolv.conf.
+    pub cluster_dns: Option<Ipv4Addr>,
+    /// The DNS domain of the cluster.
+    pub cluster_domain: String,
+    /// What the node offers to the scheduler.
+    pub capacity: Capacity,
+    /// Labels of the Node, beside those every node has.
+    pub labels: BTreeMap<String, String>,
+    /// Taints of a new Node.
+    pub taints: Vec<Taint>,
+    /// Whether pods may have `hostPath` volumes, privileges and the node's network. Only on a node whose pods are all our own.
+    pub allow_host_path: bool,
+    /// The folder of persistent volumes that are made and removed here. A claim bound to a volume below it may be
+    /// mounted also where `hostPath` may not.
+    pub volume_root: Option<PathBuf>,
+    /// The program of the image `pilothouse`. Without it, the running one.
+    pub program: Option<PathBuf>,
+    /// The Kubernetes version the node says it has.
+    pub version: String,
+    /// Where logs are served, in the node's network.
+    pub listen: SocketAddr,
+    /// The certificate of that server. Without it, it does not run.
+    pub tls: Option<Tls>,
+}
+
+/// Whose namespaces the node lives in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Namespaces {
+    /// Its own, which outlive the kubelet.
+    #[default]
+    Own,
+    /// Those it is started in: a node that is itself a pod.
+    Inherit,
+}
+
+/// What a node offers to the scheduler.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Capacity {
+    /// How many pods.
+    pub pods: u32,
+    /// Processors, as a Kubernetes quantity. Without it, what the machine has.
+    pub cpu: Option<String>,
+    /// Memory, as a Kubernetes quantity. Without it, what the machine has.
+    pub memory: Option<String>,
+}
+
+/// A taint of the Node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Taint {
+    /// Its key.
+    pub key: String,
+    /// Its value.
+    #[serde(default)]
+    pub value: Option<String>,
+    /// `NoSchedule`, `PreferNoSchedule` or `NoExecute`.
+    pub effect: String,
+}
+
+/// The files of a serving certificate, and who may be a client.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Tls {
+    /// The certificate and those above it, PEM.
+    pub certificate: PathBuf,
+    /// Its key, PEM.
+    pub key: PathBuf,
+    /// The authorities whose clients are let in, PEM.
+    pub client_authorities: PathBuf,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            node_name: "pilothouse".to_owned(),
+            root: PathBuf::new(),
+            kubeconfig: PathBuf::new(),
+            host_socket: None,
+            host_target: "management-api".to_owned(),
+            node_socket: None,
+            namespaces: Namespaces::Own,
+            pod_range: None,
+            service_range: "10.96.0.0/16".to_owned(),
+            node_address: None,
+            cluster_dns: None,
+            cluster_domain: "cluster.local".to_owned(),
+            capacity: Capacity::default(),
+            labels: BTreeMap::new(),
+            taints: Vec::new(),
+            allow_host_path: false,
+            volume_root: None,
+            program: None,
+            version: "1.33.4".to_owned(),
+            listen: SocketAddr::from(([0, 0, 0, 0], 10250)),
+            tls: None,
+        }
+    }
+}
+
+impl Default for Capacity {
+    fn default() -> Self {
+        Self { pods: 10_000, cpu: None, memory: None }
+    }
+}

@@ -1,0 +1,56 @@
+//! A node without container runtime: pods as processes in namespaces of their own.
+//!
+//! # What a node is
+//!
+//! Four kinds of process, all of them this program:
+//!
+//! * the **anchor** ([`anchor`]) holds the node's network, mounts and, without root, its user namespace, and does nothing;
+//! * the **kubelet** ([`Service`]) enters those namespaces ([`enter`]) and keeps the pods as the API wants them. It may be killed at
+//!   any time; its pods do not notice, and the next kubelet takes them over;
+//! * a **shim** ([`shim`]) per pod is process 1 of the pod's own namespaces, and owns its processes and logs;
+//! * the **containers**, in private roots made of the machine's program folders, read-only, and their volumes.
+//!
+//! With [`Namespaces::Inherit`] a kubelet lives in the namespaces it is started in: that is a node inside a pod.
+//!
+//! # Who calls what
+//!
+//! A binary offers three verbs. `node-anchor` and `shim` are hidden, and run [`anchor::main`] and [`shim::main`] before any
+//! thread exists. `kubelet` calls [`enter`] before any thread exists, then builds and runs a [`Service`]. Ending a kubelet leaves its
+//! pods; [`Dialer::stop_pods`](pilothouse_kubelet_api::Dialer::stop_pods) on its socket stops them in order, and [`remove`] cleans up where no kubelet
+//! runs.
+//!
+//! # Tasks
+//!
+//! Of the owner `kubelet`: `pods`, `services` and `persistent-volumes` are reconcilers with a watch each (`watch-…`); `lease`
+//! keeps the node alive in the API; `socket` hands over connections into the node's network; `logs` serves the API server. Per
+//! port of a Service a `service`, and per connection to it a `proxied`. Of the owner `kubelet-plumbing`, which ends after those: per pod a `shim` (the
+//! connection to it), per container `probes`, and `netlink`.
+
+pub mod anchor;
+mod client;
+mod config;
+mod descriptor;
+mod enter;
+mod error;
+mod failure;
+mod files;
+mod images;
+mod logs;
+mod metrics;
+mod namespaces;
+mod network;
+mod node;
+mod persistent_volumes;
+mod pods;
+mod process;
+mod remove;
+mod server;
+mod service;
+mod services;
+pub mod shim;
+
+pub use self::config::{Capacity, Config, Namespaces, Taint, Tls};
+pub use self::enter::{Entered, enter};
+pub use self::error::{Error, SystemFailure};
+pub use self::remove::remove;
+pub use self::service::{Deps, Service};

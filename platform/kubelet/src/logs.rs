@@ -1,0 +1,164 @@
+//! Reading what containers printed.
+
+use std::io::SeekFrom;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+
+use bytes::Bytes;
+use futures::Stream;
+use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
+use serde::Deserialize;
+use tokio::fs::File;
+use tokio::io::unix::AsyncFd;
+use tokio::io::{AsyncReadExt as _, AsyncSeekExt as _};
+use tokio::sync::mpsc;
+
+use crate::pods::Local;
+
+/// What of a log is wanted.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(crate) struct Wanted {
+    pub(crate) follow: bool,
+    pub(crate) tail_lines: Option<usize>,
+    pub(crate) timestamps: bool,
+    pub(crate) previous: bool,
+    pub(crate) limit_bytes: Option<usize>,
+}
+
+/// A log that is being read.
+pub(crate) struct Reader {
+    pub(crate) local: std::sync::Arc<Local>,
+    pub(crate) container: String,
+    pub(crate) attempt: u32,
+    pub(crate) wanted: Wanted,
+}
+
+/// The file of one attempt of a container.
+pub(crate) fn path(folder: &Path, container: &str, attempt: u32) -> PathBuf {
+    folder.join("logs").join(container).join(format!("{attempt}.log"))
+}
+
+impl Reader {
+    /// The lines, as they come. The stream ends with the file, or, if it is followed, with the container.
+    pub(crate) fn stream(
+        self,
+        tasks: &pilothouse_runtime::Tasks,
+    ) -> impl Stream<Item = std::io::Result<Bytes>> + use<> {
+        let (lines_tx, mut lines_rx) = mpsc::channel(64);
+        tasks.spawn("log", pilothouse_runtime::OnExit::Expendable, async move {
+            let failed = self.copy(&lines_tx).await;
+            if let Err(error) = failed {
+                // Nobody listens once the client is gone.
+                let _ = lines_tx.send(Err(error)).await;
+            }
+            Ok(())
+        });
+        futures::stream::poll_fn(move |context| lines_rx.poll_recv(context))
+    }
+
+    async fn copy(&self, lines: &mpsc::Sender<std::io::Result<Bytes>>) -> std::io::Result<()> {
+        let path = path(&self.local.folder, &self.container, self.attempt);
+        let folder = path.parent().unwrap_or(&path);
+        // Before the first look, so that nothing written in between is missed.
+        let changes = if self.wanted.follow { Some(watch(folder)?) } else { None };
+        let mut file = File::open(&path).await?;
+        if let Some(count) = self.wanted.tail_lines {
+            let start = tail(&mut file, count).await?;
+            file.seek(SeekFrom::Start(start)).await?;
+        }
+        let mut left = self.wanted.limit_bytes.unwrap_or(usize::MAX);
+        let mut pending = Vec::new();
+        let mut sandbox = self.local.sandbox();
+        loop {
+            // Looked at before reading: what a container printed is in the file before its end is known.
+            let runs = sandbox.as_ref().and_then(crate::pods::sandbox::Sandbox::state).is_some_and(|state| {
+                state
+                    .containers
+                    .get(&self.container)
+                    .is_some_and(|one| one.attempt == self.attempt && one.is_running())
+            });
+            while file.read_buf(&mut pending).await? > 0 {
+                while let Some(end) = pending.iter().position(|byte| *byte == b'\n') {
+                    let line: Vec<u8> = pending.drain(..=end).collect();
+                    let mut text = self.show(&line);
+                    text.truncate(left);
+                    left -= text.len();
+                    if lines.send(Ok(Bytes::from(text))).await.is_err() || left == 0 {
+                        return Ok(());
+                    }
+                }
+            }
+            let (Some(changes), true) = (&changes, runs) else { return Ok(()) };
+            let ended = async {
+                match &mut sandbox {
+                    Some(sandbox) => sandbox.changed().await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                ready = changes.readable() => {
+                    // What changed does not matter: the file says it.
+                    let mut events = [0; 4096];
+                    let _ = ready?.try_io(|inotify| Ok(nix::unistd::read(inotify.get_ref(), &mut events)?));
+                }
+                () = ended => {}
+                () = lines.closed() => return Ok(()),
+            }
+            if std::fs::metadata(&path)?.len() < file.stream_position().await? {
+                // Put aside because it was full: what follows is in a new one.
+                file = File::open(&path).await?;
+            }
+        }
+    }
+
+    /// A line as it was printed, or with its moment before it.
+    fn show(&self, line: &[u8]) -> Vec<u8> {
+        let mut parts = line.splitn(4, |byte| *byte == b' ');
+        let (moment, _stream, tag, text) = (parts.next(), parts.next(), parts.next(), parts.next());
+        let text = text.unwrap_or(line);
+        // Parts of one line are put together again.
+        let text = if tag == Some(b"P") { text.strip_suffix(b"\n").unwrap_or(text) } else { text };
+        match moment {
+            Some(moment) if self.wanted.timestamps => [moment, b" ", text].concat(),
+            _ => text.to_vec(),
+        }
+    }
+}
+
+fn watch(folder: &Path) -> std::io::Result<AsyncFd<OwnedFd>> {
+    let inotify = Inotify::init(InitFlags::IN_NONBLOCK | InitFlags::IN_CLOEXEC)?;
+    inotify.add_watch(
+        folder,
+        AddWatchFlags::IN_MODIFY | AddWatchFlags::IN_CREATE | AddWatchFlags::IN_MOVED_FROM,
+    )?;
+    crate::descriptor::readable(inotify.into())
+}
+
+/// Where the last `count` lines begin.
+async fn tail(file: &mut File, count: usize) -> std::io::Result<u64> {
+    const BLOCK: u64 = 64 * 1024;
+    let end = file.seek(SeekFrom::End(0)).await?;
+    let (mut from, mut found) = (end, 0);
+    if count == 0 {
+        return Ok(end);
+    }
+    while from > 0 {
+        let begin = from.saturating_sub(BLOCK);
+        file.seek(SeekFrom::Start(begin)).await?;
+        let mut block = vec![0; usize::try_from(from - begin).unwrap_or_default()];
+        file.read_exact(&mut block).await?;
+        for (index, byte) in block.iter().enumerate().rev() {
+            let position = begin + index as u64;
+            // The newline at the very end closes the last line and begins no further one.
+            if *byte == b'\n' && position + 1 != end {
+                found += 1;
+                if found == count {
+                    return Ok(position + 1);
+                }
+            }
+        }
+        from = begin;
+    }
+    Ok(0)
+}

@@ -1,0 +1,191 @@
+//! Asking containers how they are.
+//!
+//! Until a probe succeeds for the first time it is repeated after milliseconds, growing to its period: whoever waits for
+//! a program to become ready waits for the program, not for us. Failures on the way count once a period, as they
+//! would without that haste.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use http::{HeaderName, HeaderValue, Request};
+use hyper_util::rt::TokioIo;
+use k8s_openapi::api::core::v1::{Container, HTTPGetAction, Probe};
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio::time::{Instant, sleep, timeout};
+
+use super::sandbox::Sandbox;
+use crate::shim::protocol::{Outcome, Request as ShimRequest};
+
+mod trusting;
+
+/// The first pause of a probe that has not succeeded yet.
+const EAGER: Duration = Duration::from_millis(5);
+
+/// Whom a probe asks.
+#[derive(Clone)]
+pub(crate) struct Subject {
+    pub(crate) address: Ipv4Addr,
+    pub(crate) container: Arc<Container>,
+    pub(crate) sandbox: Sandbox,
+}
+
+/// What a series of answers comes to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    Succeeded,
+    /// So often in a row that it counts, with what was observed last.
+    Failed(String),
+}
+
+/// Asks for as long as the caller keeps polling, and reports every verdict that differs from the last.
+pub(crate) async fn watch(subject: &Subject, probe: &Probe, mut report: impl FnMut(Verdict) -> bool) {
+    let seconds = |value: Option<i32>, default: u64| {
+        Duration::from_secs(
+            value.and_then(|value| u64::try_from(value).ok()).filter(|value| *value > 0).unwrap_or(default),
+        )
+    };
+    let count = |value: Option<i32>, default: u32| {
+        value.and_then(|value| u32::try_from(value).ok()).unwrap_or(default).max(1)
+    };
+    let period = seconds(probe.period_seconds, 10);
+    let limit = seconds(probe.timeout_seconds, 1);
+    let (needed, allowed) = (count(probe.success_threshold, 1), count(probe.failure_threshold, 3));
+    if let Some(delay) = probe.initial_delay_seconds.and_then(|delay| u64::try_from(delay).ok()) {
+        sleep(Duration::from_secs(delay)).await;
+    }
+    let (mut successes, mut failures) = (0, 0);
+    let mut pause = EAGER.min(period);
+    let mut succeeded_once = false;
+    let mut counted: Option<Instant> = None;
+    let mut last: Option<Verdict> = None;
+    loop {
+        let answer = timeout(limit, ask(subject, probe, limit))
+            .await
+            .unwrap_or_else(|_| Err(format!("no answer within {} s", limit.as_secs())));
+        let verdict = match answer {
+            Ok(()) => {
+                failures = 0;
+                successes += 1;
+                succeeded_once = true;
+                (successes >= needed).then_some(Verdict::Succeeded)
+            }
+            Err(observed) => {
+                successes = 0;
+                if counted.is_none_or(|at| at.elapsed() >= period) {
+                    counted = Some(Instant::now());
+                    failures += 1;
+                }
+                (failures >= allowed).then_some(Verdict::Failed(observed))
+            }
+        };
+        let differs = |last: &Option<Verdict>, new: &Verdict| {
+            last.as_ref().is_none_or(|last| std::mem::discriminant(last) != std::mem::discriminant(new))
+        };
+        if let Some(verdict) = verdict
+            && differs(&last, &verdict)
+        {
+            last = Some(verdict.clone());
+            if !report(verdict) {
+                return;
+            }
+        }
+        pause = if succeeded_once { period } else { (pause * 3 / 2).min(period) };
+        sleep(pause).await;
+    }
+}
+
+async fn ask(subject: &Subject, probe: &Probe, limit: Duration) -> Result<(), String> {
+    if let Some(action) = &probe.http_get {
+        get(subject, action).await
+    } else if let Some(action) = &probe.tcp_socket {
+        connect(address(subject, action.host.as_deref(), &action.port)?).await.map(drop)
+    } else if let Some(action) = &probe.exec {
+        let request = ShimRequest::Execute {
+            container: subject.container.name.clone(),
+            command: action.command.clone().unwrap_or_default(),
+            timeout_milliseconds: u64::try_from(limit.as_millis()).unwrap_or(u64::MAX),
+        };
+        match subject.sandbox.request(request).await {
+            Ok(Outcome::Exited(0) | Outcome::Done) => Ok(()),
+            Ok(Outcome::Exited(code)) => Err(format!("the command ended with code {code}")),
+            Ok(Outcome::Refused(reason)) => Err(reason),
+            Err(error) => Err(error.to_string()),
+        }
+    } else {
+        Err("this kind of probe is not available here; use httpGet, tcpSocket or exec".to_owned())
+    }
+}
+
+fn address(subject: &Subject, host: Option<&str>, port: &IntOrString) -> Result<SocketAddr, String> {
+    let named = |name: &str| {
+        let ports = subject.container.ports.as_deref().unwrap_or_default();
+        ports.iter().find(|port| port.name.as_deref() == Some(name)).map(|port| port.container_port)
+    };
+    let port = match port {
+        IntOrString::Int(port) => Some(*port),
+        IntOrString::String(name) => name.parse().ok().or_else(|| named(name)),
+    };
+    let port = port.and_then(|port| u16::try_from(port).ok()).ok_or("the probe's port does not exist")?;
+    let host: IpAddr = match host.filter(|host| !host.is_empty()) {
+        Some(host) => host.parse().map_err(|_| format!("`{host}` is not an address"))?,
+        None => subject.address.into(),
+    };
+    Ok(SocketAddr::new(host, port))
+}
+
+async fn connect(address: SocketAddr) -> Result<TcpStream, String> {
+    TcpStream::connect(address).await.map_err(|error| format!("{address}: {error}"))
+}
+
+async fn get(subject: &Subject, action: &HTTPGetAction) -> Result<(), String> {
+    let address = address(subject, action.host.as_deref(), &action.port)?;
+    let path = action.path.as_deref().filter(|path| !path.is_empty()).unwrap_or("/");
+    let mut request = Request::builder()
+        .uri(path)
+        .header(http::header::HOST, address.to_string())
+        .header(http::header::USER_AGENT, "pilothouse-probe")
+        .header(http::header::CONNECTION, "close")
+        .body(Body::empty())
+        .map_err(|error| error.to_string())?;
+    for header in action.http_headers.iter().flatten() {
+        let name = HeaderName::try_from(&header.name).map_err(|error| error.to_string())?;
+        let value = HeaderValue::try_from(&header.value).map_err(|error| error.to_string())?;
+        request.headers_mut().insert(name, value);
+    }
+    let stream = connect(address).await?;
+    if action.scheme.as_deref() == Some("HTTPS") {
+        let stream =
+            trusting::connect(stream, address.ip()).await.map_err(|error| format!("{address}: {error}"))?;
+        exchange(stream, request).await
+    } else {
+        exchange(stream, request).await
+    }
+}
+
+async fn exchange(
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    request: Request<Body>,
+) -> Result<(), String> {
+    let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
+        .await
+        .map_err(|error| error.to_string())?;
+    let mut answer =
+        pin!(async move { sender.send_request(request).await.map_err(|error| error.to_string()) });
+    // A connection may end in the very moment the answer is there, which is then still to be taken.
+    let response = tokio::select! {
+        biased;
+        answer = &mut answer => answer?,
+        _ended = connection => answer.await?,
+    };
+    let status = response.status();
+    if status.is_success() || status.is_redirection() {
+        Ok(())
+    } else {
+        Err(format!("the answer was {status}"))
+    }
+}

@@ -1,0 +1,121 @@
+//! What a kubelet and a shim say to each other: lines of JSON on a Unix socket.
+//!
+//! The kubelet sends [`Envelope`]s; each is answered with one [`Message::Answer`] of the same number. Beside the answers the shim
+//! sends its whole [`State`] when a connection begins and after every change, so that a kubelet needs no memory of
+//! what it missed.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+/// What the namespaces of a pod should be like.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Sandbox {
+    pub(crate) hostname: String,
+    /// In a user namespace of its own, in which it may do everything: a node inside a pod.
+    pub(crate) privileged: bool,
+    /// In the node's network instead of one of its own.
+    pub(crate) host_network: bool,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Envelope {
+    pub(crate) id: u64,
+    pub(crate) request: Request,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Request {
+    /// Starts a container. Starting an attempt that was already started does nothing.
+    Start(Box<Container>),
+    /// Sends a signal to the process group of a container that runs.
+    Signal { container: String, signal: i32 },
+    /// Runs a program inside a container that runs, and answers with its exit code.
+    Execute { container: String, command: Vec<String>, timeout_milliseconds: u64 },
+}
+
+/// Everything that is needed to start a container.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Container {
+    pub(crate) name: String,
+    /// 0 for the first time.
+    pub(crate) attempt: u32,
+    pub(crate) command: Vec<String>,
+    pub(crate) environment: Vec<(String, String)>,
+    pub(crate) directory: Option<String>,
+    /// The program to be found at [`PROGRAM_FOLDER`].
+    pub(crate) program: Option<PathBuf>,
+    pub(crate) mounts: Vec<Mount>,
+    pub(crate) user: Option<u32>,
+    pub(crate) group: Option<u32>,
+    pub(crate) privileged: bool,
+    pub(crate) read_only_root: bool,
+}
+
+/// Where the program of the image `pilothouse` is inside a container.
+pub(crate) const PROGRAM_FOLDER: &str = "/opt/pilothouse/bin";
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Mount {
+    pub(crate) source: PathBuf,
+    /// Below the source; symbolic links in it stay below, too.
+    pub(crate) sub_path: Option<String>,
+    pub(crate) target: String,
+    pub(crate) read_only: bool,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Message {
+    State(State),
+    Answer { id: u64, outcome: Outcome },
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Outcome {
+    Done,
+    Exited(i32),
+    Refused(String),
+}
+
+/// What became of every container that was ever started in this pod.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct State {
+    pub(crate) containers: BTreeMap<String, ContainerState>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct ContainerState {
+    pub(crate) attempt: u32,
+    pub(crate) run: Run,
+    /// The attempt before.
+    pub(crate) previous: Option<Run>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Run {
+    /// In the process namespace of the pod.
+    pub(crate) pid: i32,
+    pub(crate) started_at: Timestamp,
+    pub(crate) exit: Option<Exit>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Exit {
+    /// By the shell's convention: 128 + signal for one that was killed.
+    pub(crate) code: i32,
+    pub(crate) signal: Option<i32>,
+    pub(crate) finished_at: Timestamp,
+    /// Why it never ran, if it did not.
+    pub(crate) start_error: Option<String>,
+}
+
+impl ContainerState {
+    pub(crate) fn is_running(&self) -> bool {
+        self.run.exit.is_none()
+    }
+}

@@ -1,0 +1,114 @@
+//! Whole nodes: a kubelet in a process of its own, pods, and an API server in this one.
+//!
+//! This program plays all the roles of the real one. With one of its verbs it is the anchor, a shim, a kubelet, or something
+//! that runs in a pod; without, it is the test.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+
+use std::io::Write as _;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::process::ExitCode;
+use std::sync::Mutex;
+
+mod adoption;
+mod nested;
+mod network;
+mod programs;
+mod removal;
+mod rootless;
+mod running;
+mod support;
+mod volumes;
+
+/// Every test, by its sentence.
+const TESTS: &[(&str, fn())] = &[
+    (
+        "running::containers_run_log_and_end_with_their_code",
+        running::containers_run_log_and_end_with_their_code,
+    ),
+    ("running::a_node_claims_only_what_it_has_looked_at", running::a_node_claims_only_what_it_has_looked_at),
+    ("running::readiness_follows_the_probe", running::readiness_follows_the_probe),
+    (
+        "running::failed_containers_are_restarted_and_unknown_images_are_named",
+        running::failed_containers_are_restarted_and_unknown_images_are_named,
+    ),
+    (
+        "running::init_containers_come_first_and_probes_run_inside",
+        running::init_containers_come_first_and_probes_run_inside,
+    ),
+    ("running::a_pod_sees_nothing_of_the_machine", running::a_pod_sees_nothing_of_the_machine),
+    (
+        "network::pods_share_a_port_and_reach_each_other_directly_and_by_service",
+        network::pods_share_a_port_and_reach_each_other_directly_and_by_service,
+    ),
+    (
+        "adoption::killed_kubelet_leaves_its_pods_and_the_next_takes_them_over",
+        adoption::killed_kubelet_leaves_its_pods_and_the_next_takes_them_over,
+    ),
+    (
+        "adoption::pod_whose_network_was_not_finished_is_begun_again",
+        adoption::pod_whose_network_was_not_finished_is_begun_again,
+    ),
+    ("adoption::pods_forgotten_by_the_api_are_removed", adoption::pods_forgotten_by_the_api_are_removed),
+    ("nested::a_pod_can_be_a_node_with_pods_of_its_own", nested::a_pod_can_be_a_node_with_pods_of_its_own),
+    ("removal::deleted_pod_leaves_nothing", removal::deleted_pod_leaves_nothing),
+    (
+        "removal::stopped_pods_come_back_with_the_next_kubelet",
+        removal::stopped_pods_come_back_with_the_next_kubelet,
+    ),
+    (
+        "rootless::an_ordinary_user_runs_pods_and_nodes_in_pods",
+        rootless::an_ordinary_user_runs_pods_and_nodes_in_pods,
+    ),
+    ("volumes::what_pods_refer_to_is_there", volumes::what_pods_refer_to_is_there),
+    (
+        "volumes::released_volume_is_removed_with_its_folder",
+        volumes::released_volume_is_removed_with_its_folder,
+    ),
+];
+
+fn main() -> ExitCode {
+    let mut arguments = std::env::args().skip(1);
+    let first = arguments.next();
+    match first.as_deref() {
+        Some(pilothouse_kubelet::anchor::VERB) => return pilothouse_kubelet::anchor::main(arguments),
+        Some(pilothouse_kubelet::shim::VERB) => return pilothouse_kubelet::shim::main(arguments),
+        Some("kubelet") => return programs::kubelet(arguments.next().as_deref()),
+        Some("serve") => return programs::serve(&arguments.collect::<Vec<_>>()),
+        Some("relay") => return programs::relay(&arguments.collect::<Vec<_>>()),
+        Some("fetch") => return programs::fetch(&arguments.collect::<Vec<_>>()),
+        _ => {}
+    }
+    let rest: Vec<String> = first.into_iter().chain(arguments).collect();
+    if rest.iter().any(|argument| argument == "--list") {
+        say(&TESTS.iter().map(|(name, _)| format!("{name}: test\n")).collect::<String>());
+        return ExitCode::SUCCESS;
+    }
+    let filters: Vec<_> = rest.iter().filter(|argument| !argument.starts_with('-')).collect();
+    let chosen = TESTS
+        .iter()
+        .filter(|(name, _)| filters.is_empty() || filters.iter().any(|one| name.contains(one.as_str())));
+    let waiting = Mutex::new(chosen.collect::<Vec<_>>());
+    let failed = Mutex::new(Vec::new());
+    // Most of their time is somebody else's: two processors carry four.
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                loop {
+                    let Some((name, test)) = waiting.lock().unwrap().pop() else { return };
+                    let outcome = catch_unwind(AssertUnwindSafe(test));
+                    say(&format!("test {name} ... {}\n", if outcome.is_ok() { "ok" } else { "FAILED" }));
+                    if outcome.is_err() {
+                        failed.lock().unwrap().push(*name);
+                    }
+                }
+            });
+        }
+    });
+    let failed = failed.into_inner().unwrap();
+    say(&format!("\ntest result: {} failed {failed:?}\n", failed.len()));
+    if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(101) }
+}
+
+fn say(text: &str) {
+    let _ = std::io::stdout().write_all(text.as_bytes());
+}

@@ -1,0 +1,364 @@
+//! A cluster of one node, in one line.
+
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use k8s_openapi::api::core::v1::{Node as NodeObject, Pod};
+use kube::api::{LogParams, PostParams};
+use kube::config::{KubeConfigOptions, Kubeconfig as ClientConfig};
+use kube::runtime::wait::{Condition, await_condition};
+use kube::{Api, ResourceExt as _};
+use pilothouse_http::{CertificateSource, TlsFiles};
+use pilothouse_kubeapi::NodeDialer;
+use pilothouse_kubelet::{Config, Tls};
+use pilothouse_kubelet_api::{Acceptor, Dialer, Places};
+use pilothouse_pki::{
+    Authority, AuthorityRequest, Bundle, Credential, Identity, KeyAlgorithm, Kubeconfig, LeafRequest,
+    PrivateKey, Subject,
+};
+use pilothouse_runtime::{Clock, OnExit, Reason, Shutdown, Tasks};
+use pilothouse_store::{Keyring, Location, Options, Store};
+use pilothouse_test_support::process::Running;
+use prometheus_client::registry::Registry;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::net::TcpStream;
+
+/// Far beyond anything that works; a test that reaches it has failed.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(40);
+pub(crate) const NODE: &str = "here";
+
+/// An API server, and a kubelet beside it.
+pub(crate) struct Cluster {
+    pub(crate) folder: TempDir,
+    pub(crate) client: kube::Client,
+    pub(crate) config: Config,
+    kubelet: Option<Running>,
+    shutdown: Shutdown,
+    tasks: Tasks,
+}
+
+/// Reaches kubelets through the node's socket, as the real one does.
+struct ThroughNode(Dialer);
+
+impl NodeDialer for ThroughNode {
+    fn dial(&self, address: SocketAddr) -> BoxFuture<'_, std::io::Result<TcpStream>> {
+        Box::pin(self.0.connect(address))
+    }
+}
+
+/// Runs a test on a runtime of its own.
+pub(crate) fn run(test: impl Future<Output = ()>) {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    runtime.block_on(async { tokio::time::timeout(4 * PATIENCE, test).await.unwrap() });
+}
+
+/// The authority of a cluster and what it signs.
+pub(crate) struct Certificates {
+    authority: Authority,
+    folder: PathBuf,
+}
+
+impl Certificates {
+    pub(crate) fn new(folder: &Path) -> Self {
+        let request = AuthorityRequest::new(Subject::try_new("test cluster").unwrap());
+        let authority = Authority::self_signed(&request, &Clock::system()).unwrap();
+        let certificates = Self { authority, folder: folder.to_owned() };
+        certificates.bundle().write(&folder.join("ca.crt")).unwrap();
+        certificates
+    }
+
+    pub(crate) fn bundle(&self) -> Bundle {
+        Bundle::from(self.authority.certificate())
+    }
+
+    pub(crate) fn server(&self, name: &str, addresses: &[&str]) -> (PathBuf, PathBuf) {
+        let names = addresses.iter().map(|name| name.parse().unwrap());
+        let request = LeafRequest::server(Subject::try_new(name).unwrap(), names);
+        let identity = self.authority.issue(&request, &Clock::system()).unwrap();
+        let (certificate, key) =
+            (self.folder.join(format!("{name}.crt")), self.folder.join(format!("{name}.key")));
+        identity.write(&certificate, &key).unwrap();
+        (certificate, key)
+    }
+
+    pub(crate) fn client(&self, user: &str, groups: &[&str]) -> Identity {
+        let subject = Subject::try_new(user).unwrap().with_organizations(groups.iter().copied()).unwrap();
+        self.authority.issue(&LeafRequest::client(subject), &Clock::system()).unwrap()
+    }
+
+    pub(crate) fn kubeconfig(&self, identity: &Identity, server: &str, name: Option<&str>) -> String {
+        let config = Kubeconfig {
+            cluster: "test",
+            user: "test",
+            context: "test",
+            server,
+            tls_server_name: name,
+            authorities: &self.bundle(),
+            namespace: None,
+            credential: Credential::Certificate(identity),
+        };
+        config.to_yaml().unwrap().to_string()
+    }
+}
+
+impl Cluster {
+    /// With a node that is ready.
+    pub(crate) async fn start() -> Self {
+        Self::start_with(|_| {}).await
+    }
+
+    pub(crate) async fn start_with(change: impl FnOnce(&mut Config)) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        let certificates = Certificates::new(folder.path());
+        let shutdown = Shutdown::new();
+        let tasks = Tasks::new("test", shutdown.clone());
+
+        let (certificate, key) = certificates.server("apiserver", &["localhost", "127.0.0.1"]);
+        let files = TlsFiles { certificate, key, client_authorities: None };
+        let mut options = Options::new(Location::memory(), pilothouse_kubeapi::catalog(), shutdown.clone());
+        options.keyring = Some(Keyring::ephemeral().unwrap());
+        let deps = pilothouse_kubeapi::Deps {
+            store: Store::open(options).await.unwrap(),
+            space: "test".to_owned(),
+            serving: CertificateSource::load(files, Clock::system()).unwrap(),
+            client_authorities: certificates.bundle(),
+            service_account_key: PrivateKey::generate(KeyAlgorithm::default()).unwrap(),
+            issuer: "https://kubernetes.default.svc".to_owned(),
+            clock: Clock::system(),
+            nodes: Arc::new(ThroughNode(Dialer::new(path("node.sock")))),
+            kubelet_client: Some(certificates.client("kube-apiserver", &[])),
+            kubelet_authorities: certificates.bundle(),
+            registry: &mut Registry::default(),
+        };
+        let api = pilothouse_kubeapi::Config::default();
+        let service = pilothouse_kubeapi::Service::build(api, deps).await.unwrap();
+        let address = service.local_address();
+        let own = shutdown.clone();
+        tasks.spawn("kubeapi", OnExit::StopProcess, async move { Ok(service.run(own).await?) });
+
+        let acceptor = Acceptor::bind(path("host.sock")).unwrap();
+        let places = Places::new().with("management-api", address);
+        let serving = tasks.clone();
+        tasks.spawn(
+            "host-socket",
+            OnExit::StopProcess,
+            async move { Ok(acceptor.serve(serving, places).await?) },
+        );
+
+        let url = format!("https://{address}");
+        let admin = certificates.kubeconfig(&certificates.client("admin", &["system:masters"]), &url, None);
+        // The node may do everything here: what it may do elsewhere is the business of the API server's tests.
+        let node = certificates.client(&format!("system:node:{NODE}"), &["system:masters"]);
+        std::fs::write(path("kubelet.kubeconfig"), certificates.kubeconfig(&node, &url, None)).unwrap();
+        let (certificate, key) = certificates.server("kubelet", &[NODE, "10.200.0.1"]);
+        let mut config = Config {
+            node_name: NODE.to_owned(),
+            root: path("kubelet"),
+            kubeconfig: path("kubelet.kubeconfig"),
+            host_socket: Some(path("host.sock")),
+            node_socket: Some(path("node.sock")),
+            pod_range: Some("10.200.0.0/16".to_owned()),
+            volume_root: Some(path("volumes")),
+            tls: Some(Tls { certificate, key, client_authorities: path("ca.crt") }),
+            ..Config::default()
+        };
+        change(&mut config);
+        let client = connect(&admin).await;
+        let mut cluster = Self { folder, client, config, kubelet: None, shutdown, tasks };
+        cluster.start_kubelet().await;
+        cluster
+    }
+
+    /// Starts a kubelet, and returns when the node is ready.
+    pub(crate) async fn start_kubelet(&mut self) {
+        assert!(self.kubelet.is_none());
+        let file = self.folder.path().join("kubelet.toml");
+        std::fs::write(&file, toml::to_string(&self.config).unwrap()).unwrap();
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.arg("kubelet").arg(file).stdin(Stdio::null());
+        let running = Running::spawn(command).unwrap();
+        self.kubelet = Some(running);
+        let nodes: Api<NodeObject> = Api::all(self.client.clone());
+        wait_for(nodes, &self.config.node_name, |node: Option<&NodeObject>| {
+            let conditions =
+                node.and_then(|node| node.status.as_ref()).and_then(|status| status.conditions.as_deref());
+            conditions.unwrap_or_default().iter().any(|one| one.type_ == "Ready" && one.status == "True")
+        })
+        .await;
+        // Ready in the API may be a word of an earlier kubelet; a socket that answers is this one's.
+        let address = SocketAddr::new("10.200.0.1".parse().unwrap(), 10250);
+        until(|| async { self.dialer().connect(address).await.is_ok() }).await;
+    }
+
+    /// `kill -9`.
+    pub(crate) fn kill_kubelet(&mut self) {
+        self.kubelet.take().unwrap().kill();
+    }
+
+    /// `SIGTERM`, and waits for the end.
+    pub(crate) fn stop_kubelet(&mut self) {
+        let kubelet = self.kubelet.take().unwrap();
+        let pid = nix::unistd::Pid::from_raw(kubelet.id().try_into().unwrap());
+        nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM).unwrap();
+        assert!(kubelet.wait().unwrap().success());
+    }
+
+    /// Children of the kubelet that have ended and that it has not waited for.
+    pub(crate) fn ended_children(&self) -> Vec<i32> {
+        let kubelet = self.kubelet.as_ref().unwrap().id().to_string();
+        let numbers = std::fs::read_dir("/proc").unwrap().flatten();
+        let numbers = numbers.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+        numbers
+            .filter(|number: &i32| {
+                let text = std::fs::read_to_string(format!("/proc/{number}/stat")).unwrap_or_default();
+                let fields = text.rsplit_once(')').map_or("", |(_, fields)| fields);
+                let mut fields = fields.split_ascii_whitespace();
+                (fields.next(), fields.next()) == (Some("Z"), Some(&kubelet))
+            })
+            .collect()
+    }
+
+    pub(crate) fn dialer(&self) -> Dialer {
+        Dialer::new(self.config.node_socket.clone().unwrap())
+    }
+
+    pub(crate) fn pods(&self) -> Api<Pod> {
+        Api::namespaced(self.client.clone(), "default")
+    }
+
+    /// Creates a pod on the node.
+    pub(crate) async fn create(&self, name: &str, mut spec: Value) -> Pod {
+        spec["nodeName"] = json!(self.config.node_name);
+        let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec});
+        self.pods().create(&PostParams::default(), &serde_json::from_value(pod).unwrap()).await.unwrap()
+    }
+
+    /// Waits until a pod is as described.
+    pub(crate) async fn until_pod(&self, name: &str, condition: impl Fn(&Pod) -> bool + Send + Sync) -> Pod {
+        wait_for(self.pods(), name, |pod: Option<&Pod>| pod.is_some_and(&condition)).await;
+        self.pods().get(name).await.unwrap()
+    }
+
+    pub(crate) async fn until_ready(&self, name: &str) -> Pod {
+        self.until_pod(name, is_ready).await
+    }
+
+    pub(crate) async fn until_phase(&self, name: &str, phase: &str) -> Pod {
+        self.until_pod(name, |pod| pod.status.as_ref().unwrap().phase.as_deref() == Some(phase)).await
+    }
+
+    /// Creates a pod that runs one command to its end, and answers with what it printed.
+    pub(crate) async fn output_of(&self, name: &str, container: Value) -> String {
+        let mut container = container;
+        container["name"] = json!("main");
+        self.create(name, json!({"restartPolicy": "Never", "containers": [container]})).await;
+        self.until_pod(name, |pod| {
+            matches!(pod.status.as_ref().unwrap().phase.as_deref(), Some("Succeeded" | "Failed"))
+        })
+        .await;
+        self.pods().logs(name, &LogParams::default()).await.unwrap()
+    }
+
+    /// Deletes a pod and waits until it is gone.
+    pub(crate) async fn delete(&self, name: &str) {
+        self.pods().delete(name, &Default::default()).await.unwrap();
+        wait_for(self.pods(), name, |pod: Option<&Pod>| pod.is_none()).await;
+    }
+
+    /// The folder of a pod.
+    pub(crate) fn pod_folder(&self, pod: &Pod) -> PathBuf {
+        self.config.root.join("pods").join(pod.uid().unwrap())
+    }
+
+    /// The first process of a pod, as numbered outside.
+    pub(crate) fn shim_of(&self, pod: &Pod) -> i32 {
+        let text = std::fs::read_to_string(self.pod_folder(pod).join("shim.json")).unwrap();
+        serde_json::from_str::<Value>(&text).unwrap()["pid"].as_i64().unwrap().try_into().unwrap()
+    }
+
+    pub(crate) fn shutdown(&self) {
+        self.shutdown.request(Reason::Asked("the test is over".to_owned()));
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        drop(self.kubelet.take());
+        pilothouse_kubelet::remove(&self.config.root).unwrap();
+        self.shutdown();
+        // Nothing waits for them: their runtime ends with the test.
+        let _ = self.tasks.status();
+    }
+}
+
+pub(crate) async fn connect(kubeconfig: &str) -> kube::Client {
+    let config = ClientConfig::from_yaml(kubeconfig).unwrap();
+    let config = kube::Config::from_custom_kubeconfig(config, &KubeConfigOptions::default()).await.unwrap();
+    kube::Client::try_from(config).unwrap()
+}
+
+/// Waits for an object by watching it; the failure shows how it was last seen.
+pub(crate) async fn wait_for<K>(api: Api<K>, name: &str, condition: impl Condition<K>)
+where
+    K: kube::Resource<DynamicType = ()>
+        + Clone
+        + serde::de::DeserializeOwned
+        + serde::Serialize
+        + std::fmt::Debug
+        + Send
+        + 'static,
+{
+    if tokio::time::timeout(PATIENCE, await_condition(api.clone(), name, condition)).await.is_err() {
+        let seen = api.get_opt(name).await.unwrap().map(|object| serde_json::to_value(object).unwrap());
+        panic!("waited in vain; last seen: {:#}", seen.unwrap_or_default());
+    }
+}
+
+/// Waits for something that can only be asked for again and again.
+pub(crate) async fn until<F: Future<Output = bool>>(mut condition: impl FnMut() -> F) {
+    pilothouse_test_support::eventually("the condition holds", PATIENCE, || {
+        let looking = condition();
+        async move { if looking.await { Ok(()) } else { Err("it does not") } }
+    })
+    .await;
+}
+
+pub(crate) fn is_ready(pod: &Pod) -> bool {
+    let conditions = pod.status.as_ref().and_then(|status| status.conditions.as_deref()).unwrap_or_default();
+    conditions.iter().any(|one| one.type_ == "Ready" && one.status == "True")
+}
+
+pub(crate) fn address_of(pod: &Pod) -> String {
+    pod.status.as_ref().unwrap().pod_ip.clone().unwrap()
+}
+
+/// A container of this very program.
+pub(crate) fn program(arguments: &[&str]) -> Value {
+    json!({"name": "main", "image": "pilothouse", "args": arguments})
+}
+
+/// A container that runs a line of shell.
+pub(crate) fn shell(line: &str) -> Value {
+    json!({"name": "main", "image": "busybox", "command": ["sh", "-c", line]})
+}
+
+/// Every process whose command line contains the text.
+pub(crate) fn processes_with(text: &str) -> BTreeSet<i32> {
+    let mut found = BTreeSet::new();
+    for entry in std::fs::read_dir("/proc").unwrap().flatten() {
+        if let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<i32>().ok())
+            && let Ok(line) = std::fs::read(entry.path().join("cmdline"))
+            && String::from_utf8_lossy(&line).contains(text)
+        {
+            found.insert(pid);
+        }
+    }
+    found
+}
