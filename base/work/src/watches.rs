@@ -1,0 +1,120 @@
+//! Watches of everything that was applied.
+//!
+//! There is one watch per resource, over all namespaces, begun when the first object of it is applied. It keeps whole only
+//! what some work owns; of everything else it keeps the names, since a management cluster has many secrets that are
+//! none of ours.
+
+use std::collections::{BTreeSet, HashMap};
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use kube::Client;
+use kube::core::DynamicObject;
+use pilothouse_informer::{Informer, ObjectKey, watcher};
+use pilothouse_runtime::Tasks;
+use serde_json::Value;
+
+use crate::object::{ObjectId, ResourceId, Served};
+use crate::owner;
+
+/// What to call with the name of a work whose objects changed.
+pub(crate) type Wake = Arc<dyn Fn(&str) + Send + Sync>;
+
+pub(crate) struct Watches {
+    client: Client,
+    tasks: Tasks,
+    wake: Wake,
+    shared: Arc<Mutex<Shared>>,
+}
+
+#[derive(Default)]
+struct Shared {
+    informers: HashMap<ResourceId, Informer<DynamicObject>>,
+    /// Which works care for which object.
+    interested: HashMap<ObjectId, BTreeSet<String>>,
+    /// The same, the other way round.
+    objects: HashMap<String, BTreeSet<ObjectId>>,
+}
+
+// === impl Watches ===
+
+impl Watches {
+    pub(crate) fn new(client: Client, tasks: Tasks, wake: Wake) -> Self {
+        Self { client, tasks, wake, shared: Arc::default() }
+    }
+
+    /// From now on `work` is woken by exactly these objects.
+    pub(crate) fn register(&self, work: &str, objects: BTreeSet<ObjectId>) {
+        let mut shared = self.lock();
+        let before = shared.objects.remove(work).unwrap_or_default();
+        for object in before.difference(&objects) {
+            if let Some(works) = shared.interested.get_mut(object) {
+                works.remove(work);
+                if works.is_empty() {
+                    shared.interested.remove(object);
+                }
+            }
+        }
+        for object in objects.difference(&before) {
+            shared.interested.entry(object.clone()).or_default().insert(work.to_owned());
+        }
+        if !objects.is_empty() {
+            shared.objects.insert(work.to_owned(), objects);
+        }
+    }
+
+    /// Watches a resource, if it is not being watched.
+    pub(crate) fn ensure(&self, served: &Served) {
+        let id = served.id();
+        let mut shared = self.lock();
+        if shared.informers.contains_key(&id) {
+            return;
+        }
+        let on_change = {
+            let (id, wake, shared) = (id.clone(), self.wake.clone(), self.shared.clone());
+            move |object: &DynamicObject| {
+                let object = ObjectId { resource: id.clone(), key: ObjectKey::of(object) };
+                let works = lock(&shared).interested.get(&object).cloned().unwrap_or_default();
+                works.iter().for_each(|work| wake(work));
+            }
+        };
+        let name = id.to_string();
+        let informer =
+            Informer::new_dynamic(self.client.clone(), &served.resource, watcher::Config::default())
+                .trim(strip_foreign)
+                .on_change(on_change)
+                .spawn(&self.tasks, name);
+        shared.informers.insert(id, informer);
+    }
+
+    /// An object as last heard of, if all of it was kept.
+    pub(crate) fn get(&self, object: &ObjectId) -> Option<Arc<DynamicObject>> {
+        let informer = self.lock().informers.get(&object.resource).cloned()?;
+        informer.get(&object.key).filter(|object| owner::has_record(object))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Shared> {
+        lock(&self.shared)
+    }
+}
+
+fn lock(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn strip_foreign(object: &mut DynamicObject) {
+    if !owner::has_record(object) {
+        object.data = Value::Null;
+        object.metadata.annotations = None;
+        object.metadata.labels = None;
+    }
+}
+
+impl fmt::Debug for Watches {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Watches")
+            .field("resources", &self.lock().informers.len())
+            .finish_non_exhaustive()
+    }
+}
