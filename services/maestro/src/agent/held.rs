@@ -1,0 +1,280 @@
+//! The bundles the agent looks after, in memory.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use pilothouse_crds::{ManifestWorkSpec, ManifestWorkStatus, Workload};
+use pilothouse_maestro_api::{
+    Action, BundleStatus, CloudEvent, DATA_TYPE, InvalidEvent, ManifestBundle, ResourceVersion, StatusHash,
+    extension,
+};
+use serde_json::{Value, json};
+
+use crate::agent::metrics::Metrics;
+use crate::status_hash::status_hash;
+
+const SOURCE_LABEL: &str = "cloudevents.open-cluster-management.io/originalsource";
+const TYPE_ANNOTATION: &str = "cloudevents.open-cluster-management.io/datatype";
+const FINALIZER: &str = "cluster.open-cluster-management.io/manifest-work-cleanup";
+
+/// A bundle with what is known of it.
+#[derive(Clone, Debug)]
+pub(super) struct Held {
+    pub(super) id: String,
+    pub(super) name: String,
+    pub(super) generation: i32,
+    /// As the server sent it.
+    metadata: Value,
+    pub(super) labels: BTreeMap<String, String>,
+    pub(super) spec: ManifestWorkSpec,
+    pub(super) deleting: bool,
+    pub(super) status: ManifestWorkStatus,
+    /// The last status that the broker took, with the generation it was about.
+    pub(super) reported: Option<(i32, ManifestWorkStatus)>,
+    /// What the next report is: news, or an answer.
+    pub(super) report_as: Action,
+    /// Who sent it.
+    pub(super) source: String,
+    tracing: String,
+    pub(super) correlation: Option<String>,
+}
+
+/// All of them. A cheap handle.
+#[derive(Clone, Debug)]
+pub(super) struct Works {
+    all: Arc<Mutex<HashMap<String, Held>>>,
+    metrics: Metrics,
+}
+
+// === impl Works ===
+
+impl Works {
+    pub(super) fn new(metrics: Metrics) -> Self {
+        Self { all: Arc::default(), metrics }
+    }
+
+    /// Takes an order; the id of the bundle it is about, if there is something to do.
+    pub(super) fn take(&self, event: &CloudEvent) -> Result<Option<String>, InvalidEvent> {
+        let new = Held::read(event)?;
+        let id = new.id.clone();
+        let mut all = self.lock();
+        match all.get_mut(&id) {
+            Some(known) if new.deleting => {
+                known.deleting = true;
+                known.generation = known.generation.max(new.generation);
+            }
+            // Going is final, and an older version is late.
+            Some(known) if known.deleting || new.generation < known.generation => return Ok(None),
+            Some(known) => {
+                let (status, reported) = (known.status.clone(), known.reported.clone());
+                *known = Held { status, reported, ..new };
+            }
+            None => {
+                all.insert(id.clone(), new);
+                self.metrics.works.inc();
+            }
+        }
+        Ok(Some(id))
+    }
+
+    pub(super) fn get(&self, id: &str) -> Option<Held> {
+        self.lock().get(id).cloned()
+    }
+
+    pub(super) fn ids(&self) -> Vec<String> {
+        self.lock().keys().cloned().collect()
+    }
+
+    /// The ids of the bundles of this name. The name is the id, unless the server says otherwise.
+    pub(super) fn named(&self, name: &str) -> Vec<String> {
+        let all = self.lock();
+        if all.get(name).is_some_and(|held| held.name == name) {
+            return vec![name.to_owned()];
+        }
+        all.values().filter(|held| held.name == name).map(|held| held.id.clone()).collect()
+    }
+
+    /// Keeps a status, unless the bundle has changed in between.
+    pub(super) fn observed(&self, id: &str, generation: i32, status: &ManifestWorkStatus) {
+        if let Some(held) = self.lock().get_mut(id)
+            && held.generation == generation
+        {
+            held.status = status.clone();
+        }
+    }
+
+    /// The broker took a report.
+    pub(super) fn reported(&self, id: &str, generation: i32, status: &ManifestWorkStatus) {
+        if let Some(held) = self.lock().get_mut(id) {
+            held.reported = Some((generation, status.clone()));
+            held.report_as = Action::Update;
+        }
+    }
+
+    pub(super) fn remove(&self, id: &str) {
+        if self.lock().remove(id).is_some() {
+            self.metrics.works.dec();
+        }
+    }
+
+    /// What is here, for the server to compare.
+    pub(super) fn versions(&self) -> Vec<ResourceVersion> {
+        let all = self.lock();
+        let versions = all.values().map(|held| ResourceVersion {
+            resource_id: held.id.clone(),
+            resource_version: i64::from(held.generation),
+        });
+        versions.collect()
+    }
+
+    /// Marks what has to be reported again: everything, or what the server knows otherwise. Answers the ids.
+    pub(super) fn report_again(&self, known: &[StatusHash]) -> Vec<String> {
+        let known: HashMap<_, _> =
+            known.iter().map(|entry| (entry.resource_id.as_str(), entry.status_hash.as_str())).collect();
+        let mut all = self.lock();
+        let differing = all.values_mut().filter(|held| {
+            let hash = || status_hash(&BundleStatus::from(held.status.clone()));
+            known.is_empty() || known.get(held.id.as_str()).is_some_and(|known| *known != hash())
+        });
+        differing
+            .map(|held| {
+                held.reported = None;
+                held.report_as = Action::ResyncResponse;
+                held.id.clone()
+            })
+            .collect()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Held>> {
+        self.all.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+// === impl Held ===
+
+impl Held {
+    fn read(event: &CloudEvent) -> Result<Self, InvalidEvent> {
+        let id = event.required(extension::RESOURCE_ID)?;
+        let generation =
+            event.resource_version()?.ok_or(InvalidEvent::Missing(extension::RESOURCE_VERSION))?;
+        let metadata = event.metadata()?.unwrap_or_else(|| json!({}));
+        let deleting = event.text(extension::DELETION_TIMESTAMP).is_some();
+        let spec = if deleting {
+            ManifestWorkSpec::default()
+        } else {
+            let bundle: ManifestBundle = event.payload()?;
+            if bundle.manifests.is_empty() {
+                return Err(InvalidEvent::Missing("manifests"));
+            }
+            ManifestWorkSpec {
+                workload: Workload { manifests: bundle.manifests },
+                delete_option: bundle.delete_option,
+                manifest_configs: bundle.manifest_configs,
+                ..ManifestWorkSpec::default()
+            }
+        };
+        let labels = metadata.get("labels").and_then(|labels| serde_json::from_value(labels.clone()).ok());
+        Ok(Self {
+            name: metadata.get("name").and_then(Value::as_str).unwrap_or(&id).to_owned(),
+            generation,
+            labels: labels.unwrap_or_default(),
+            metadata,
+            spec,
+            deleting,
+            status: ManifestWorkStatus::default(),
+            reported: None,
+            report_as: Action::Update,
+            source: event.source.clone(),
+            tracing: event.text(extension::LOG_TRACING).unwrap_or_else(|| "{}".to_owned()),
+            correlation: event.text(extension::CORRELATION_ID),
+            id,
+        })
+    }
+
+    /// Whether a status has not been reported yet.
+    pub(super) fn is_news(&self, status: &ManifestWorkStatus) -> bool {
+        self.reported
+            .as_ref()
+            .is_none_or(|(generation, reported)| *generation != self.generation || reported != status)
+    }
+
+    /// Adds to an event what says which bundle it is about.
+    pub(super) fn mark(&self, event: CloudEvent, consumer: &str) -> CloudEvent {
+        let mut metadata = self.metadata.clone();
+        metadata["name"] = json!(self.name);
+        metadata["namespace"] = json!(consumer);
+        metadata["uid"] = json!(self.id);
+        metadata["generation"] = json!(self.generation);
+        metadata["labels"][SOURCE_LABEL] = json!(self.source);
+        metadata["annotations"][TYPE_ANNOTATION] = json!(DATA_TYPE);
+        metadata["finalizers"] = json!([FINALIZER]);
+        let event = event
+            .with(extension::CLUSTER_NAME, consumer)
+            .with(extension::ORIGINAL_SOURCE, self.source.as_str())
+            .with(extension::RESOURCE_ID, self.id.as_str())
+            .with(extension::RESOURCE_VERSION, self.generation)
+            .with(extension::LOG_TRACING, self.tracing.as_str())
+            .with(extension::METADATA, metadata.to_string());
+        match &self.correlation {
+            Some(id) => event.with(extension::CORRELATION_ID, id.as_str()),
+            None => event,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+    use pilothouse_maestro_api::{EventType, Subresource};
+
+    use super::*;
+
+    fn order(version: i32) -> CloudEvent {
+        let kind = EventType::new(Subresource::Spec, Action::Create);
+        CloudEvent::new("maestro", &kind, Timestamp::UNIX_EPOCH)
+            .with(extension::RESOURCE_ID, "r")
+            .with(extension::RESOURCE_VERSION, version)
+            .with_data(r#"{"manifests":[{"kind":"ConfigMap"}]}"#)
+    }
+
+    fn deletion(version: i32) -> CloudEvent {
+        let mut event = order(version).with(extension::DELETION_TIMESTAMP, "2026-01-02T04:00:00.5Z");
+        event.data = Default::default();
+        event
+    }
+
+    #[test]
+    fn older_versions_are_late_and_going_is_final() {
+        let works = Works::new(Metrics::default());
+        assert_eq!(works.take(&order(2)).unwrap(), Some("r".to_owned()));
+        assert_eq!(works.take(&order(1)).unwrap(), None);
+        assert_eq!(works.take(&order(2)).unwrap(), Some("r".to_owned()), "the same version is taken again");
+        works.take(&deletion(2)).unwrap();
+        assert_eq!(works.take(&order(3)).unwrap(), None);
+        assert!(works.get("r").unwrap().deleting);
+    }
+
+    #[test]
+    fn deletion_of_what_is_not_known_is_taken_so_that_it_is_cleaned_up() {
+        let works = Works::new(Metrics::default());
+        assert_eq!(works.take(&deletion(1)).unwrap(), Some("r".to_owned()));
+        assert!(works.take(&order(0).with_data("{\"manifests\":[]}")).is_err());
+    }
+
+    #[test]
+    fn server_is_told_again_what_it_knows_otherwise() {
+        let works = Works::new(Metrics::default());
+        works.take(&order(1)).unwrap();
+        let status = ManifestWorkStatus::default();
+        works.reported("r", 1, &status);
+        assert!(!works.get("r").unwrap().is_news(&status));
+        let hash = |text: String| [StatusHash { resource_id: "r".to_owned(), status_hash: text }];
+        let present = status_hash(&BundleStatus::from(status.clone()));
+        assert_eq!(works.report_again(&hash(present)), Vec::<String>::new());
+        let other = [StatusHash { resource_id: "other".to_owned(), status_hash: String::new() }];
+        assert_eq!(works.report_again(&other), Vec::<String>::new(), "what is not listed is not asked for");
+        assert_eq!(works.report_again(&hash("other".to_owned())), ["r"]);
+        assert!(works.get("r").unwrap().is_news(&status));
+        assert_eq!(works.report_again(&[]), ["r"]);
+    }
+}

@@ -1,0 +1,133 @@
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use pilothouse_http::{Health, Verdict};
+use pilothouse_runtime::reconcile::{Handle, Options};
+use pilothouse_runtime::{Clock, Controller, OnExit, Shutdown, Tasks};
+use pilothouse_work::{Engine, Hub};
+use prometheus_client::registry::Registry;
+use tracing::info;
+
+use crate::agent::held::Works;
+use crate::agent::metrics::Metrics;
+use crate::agent::orders::Orders;
+use crate::agent::works::Applying;
+use crate::agent::{Config, Error};
+use crate::link::Link;
+use crate::sequence::Sequence;
+use crate::topic;
+
+/// How long everything has to end.
+const DRAIN: Duration = Duration::from_secs(25);
+/// Bundles that are being applied at once.
+const CONCURRENCY: usize = 16;
+
+/// What the agent needs from outside.
+pub struct Deps<'a> {
+    /// The cluster.
+    pub client: kube::Client,
+    /// Dates everything.
+    pub clock: Clock,
+    /// Says whether the broker is there.
+    pub health: Health,
+    /// Where the numbers go.
+    pub registry: &'a mut Registry,
+}
+
+/// An agent that is ready to run.
+pub struct Service {
+    config: Config,
+    client: kube::Client,
+    clock: Clock,
+    health: Health,
+    metrics: Metrics,
+}
+
+impl Service {
+    /// Checks the configuration. Neither the broker nor the cluster need be there yet.
+    pub async fn build(config: Config, deps: Deps<'_>) -> Result<Self, Error> {
+        let Deps { client, clock, health, registry } = deps;
+        for name in [&config.consumer, &config.source_id] {
+            if !topic::is_name(name) {
+                return Err(Error::Name(name.clone()));
+            }
+        }
+        Ok(Self { config, client, clock, health, metrics: Metrics::register(registry) })
+    }
+
+    /// Serves until shutdown; returns when everything has ended.
+    pub async fn run(self, shutdown: Shutdown) -> Result<(), Error> {
+        let tasks = Tasks::new("maestro-agent", shutdown.clone());
+        let Self { config, client, clock, health, metrics } = self;
+        let Config { broker, consumer, source_id, agent_id, hub, json_raw_limit } = config;
+        let agent_id = agent_id.unwrap_or_else(|| format!("{consumer}-work-agent"));
+        let filter = topic::source_events(&source_id, &consumer);
+        let (link, happenings) = Link::spawn(&broker, vec![filter], &clock, &tasks)?;
+        let up = link.clone();
+        health.register("maestro-agent-broker", move || {
+            if up.is_up() {
+                Verdict::ready("connected to the MQTT broker")
+            } else {
+                Verdict::warning("no connection to the MQTT broker; what was applied stays as it is")
+            }
+        });
+
+        let works = Works::new(metrics.clone());
+        // The engine wakes the controller that drives it: the handle is there once both are.
+        let handle: Arc<OnceLock<Handle<String>>> = Arc::default();
+        let engine = Engine::new(pilothouse_work::Options {
+            client,
+            hub: Hub::new(&hub),
+            clock: clock.clone(),
+            tasks: tasks.clone(),
+            json_raw_limit,
+            wake: Arc::new({
+                let (handle, works) = (handle.clone(), works.clone());
+                move |name: &str| {
+                    if let Some(handle) = handle.get() {
+                        works.named(name).into_iter().for_each(|id| handle.wake(id));
+                    }
+                }
+            }),
+        });
+        let applying = Applying {
+            works: works.clone(),
+            engine,
+            link: link.clone(),
+            sequence: Sequence::new(clock.clone()),
+            clock: clock.clone(),
+            consumer: consumer.clone(),
+            source_id: source_id.clone(),
+            agent_id: agent_id.clone(),
+            metrics: metrics.clone(),
+        };
+        let options = Options { concurrency: CONCURRENCY, ..Options::default() };
+        let controller = Controller::new("works", applying, options);
+        let handle = handle.get_or_init(|| controller.handle()).clone();
+        controller.spawn(&tasks);
+        let orders = Orders { works, link, handle, clock, consumer, source_id, agent_id, metrics };
+        let until = shutdown.clone();
+        tasks.spawn("orders", OnExit::StopProcess, async move {
+            orders.run(happenings, until).await;
+            Ok(())
+        });
+
+        shutdown.requested().await;
+        tasks.drain(DRAIN).await?;
+        info!("the Maestro agent has stopped");
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Deps<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Deps").finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Service {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Service").field("config", &self.config).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,131 @@
+//! A pass over a bundle.
+
+use std::time::Duration;
+
+use pilothouse_crds::{Condition, ConditionStatus, ManifestWorkStatus, is_condition_true, set_condition};
+use pilothouse_maestro_api::{BundleStatus, CloudEvent, EventType, Subresource, extension};
+use pilothouse_runtime::{Clock, Next, Reconcile, TaskError};
+use pilothouse_work::{Engine, Removal, Work};
+use tracing::{debug, info};
+
+use crate::agent::held::{Held, Works};
+use crate::agent::metrics::Metrics;
+use crate::link::{Link, LinkError};
+use crate::sequence::Sequence;
+use crate::status_hash::status_hash;
+use crate::topic;
+
+/// How often objects that are on their way out are looked at without any event.
+const LOOK_AGAIN: Duration = Duration::from_secs(30);
+
+#[derive(Debug)]
+pub(super) struct Applying {
+    pub(super) works: Works,
+    pub(super) engine: Engine,
+    pub(super) link: Link,
+    pub(super) sequence: Sequence,
+    pub(super) clock: Clock,
+    pub(super) consumer: String,
+    pub(super) source_id: String,
+    pub(super) agent_id: String,
+    pub(super) metrics: Metrics,
+}
+
+/// Some manifests of a bundle could not be applied; the status says which and why.
+#[derive(Debug, thiserror::Error)]
+#[error("not everything of bundle `{0}` could be applied")]
+struct Incomplete(String);
+
+impl Reconcile for Applying {
+    type Key = String;
+
+    async fn list(&self) -> Result<Vec<String>, TaskError> {
+        Ok(self.works.ids())
+    }
+
+    async fn reconcile(&self, id: &String) -> Result<Next, TaskError> {
+        let Some(held) = self.works.get(id) else { return Ok(Next::Done) };
+        if held.deleting {
+            return self.remove(&held).await;
+        }
+        let work = Work {
+            name: held.name.clone(),
+            generation: i64::from(held.generation),
+            labels: held.labels.clone(),
+            spec: held.spec.clone(),
+        };
+        let status = self.engine.apply(&work, &held.status).await?;
+        self.works.observed(id, held.generation, &status);
+        if held.is_news(&status) {
+            self.report(&held, &status).await?;
+        }
+        if is_condition_true(&status.conditions, "Applied") {
+            Ok(Next::Done)
+        } else {
+            // What is missing may come by itself: a namespace, a resource definition.
+            Err(Incomplete(id.clone()).into())
+        }
+    }
+}
+
+impl Applying {
+    async fn remove(&self, held: &Held) -> Result<Next, TaskError> {
+        let mut status = held.status.clone();
+        let condition = |type_: &str, reason: &str, message: String| {
+            Condition::new(type_, ConditionStatus::True, reason, message, self.clock.now())
+                .of_generation(Some(i64::from(held.generation)))
+        };
+        let message = "The manifests are being deleted".to_owned();
+        set_condition(&mut status.conditions, condition("Deleting", "WorkDeleting", message));
+        match self.engine.remove(&held.name).await? {
+            Removal::Waiting(objects) => {
+                self.works.observed(&held.id, held.generation, &status);
+                if held.is_news(&status) {
+                    self.report(held, &status).await?;
+                }
+                debug!(resource = held.id, objects = objects.len(), "a bundle is on its way out");
+                Ok(Next::After(LOOK_AGAIN))
+            }
+            Removal::Done => {
+                let message = format!("The manifests are deleted from the cluster {}", self.consumer);
+                set_condition(&mut status.conditions, condition("Deleted", "ManifestsDeleted", message));
+                status.resource_status = Default::default();
+                if self.report(held, &status).await? {
+                    // Should the server not have heard, it asks again with the next connection.
+                    self.works.remove(&held.id);
+                    info!(resource = held.id, "a bundle is gone");
+                }
+                Ok(Next::Done)
+            }
+        }
+    }
+
+    /// Sends a status; whether the broker took it. Without a broker it is sent when there is one.
+    async fn report(&self, held: &Held, status: &ManifestWorkStatus) -> Result<bool, TaskError> {
+        let bundle = BundleStatus::from(status.clone());
+        let kind = EventType::new(Subresource::Status, held.report_as);
+        let event = CloudEvent::new(&self.agent_id, &kind, self.clock.now())
+            .with(extension::SEQUENCE_ID, self.sequence.next())
+            .with(extension::STATUS_HASH, status_hash(&bundle))
+            .with_data(serde_json::to_vec(&bundle)?);
+        let event = held.mark(event, &self.consumer);
+        match self.link.publish(topic::agent_events(&self.source_id, &self.consumer), &event).await {
+            Ok(()) => {
+                self.works.reported(&held.id, held.generation, status);
+                self.metrics.reports.inc();
+                info!(
+                    resource = held.id,
+                    version = held.generation,
+                    correlation = held.correlation,
+                    "reported a status"
+                );
+                Ok(true)
+            }
+            Err(LinkError::Down) => {
+                debug!(resource = held.id, "a status waits for the broker");
+                Ok(false)
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+}

@@ -1,0 +1,268 @@
+//! What sources do to bundles.
+
+use std::collections::HashSet;
+
+use jiff::Timestamp;
+use pilothouse_maestro_api::{Action, CloudEvent, EventType, Subresource, extension};
+use pilothouse_runtime::Clock;
+use pilothouse_store::{Conflict, DocumentId, Error as StoreError, Precondition};
+use serde_json::Value;
+use tracing::info;
+
+use crate::server::error::Refusal;
+use crate::server::records::{CLUSTER_LABEL, NoteAction, Records, Resource};
+use crate::topic;
+
+/// How often a change is tried against others who change the same bundle.
+const ATTEMPTS: usize = 10;
+
+/// Carries out what sources ask for. A cheap handle.
+#[derive(Clone, Debug)]
+pub(super) struct Bundles {
+    pub(super) records: Records,
+    pub(super) clock: Clock,
+}
+
+impl Bundles {
+    pub(super) async fn create(&self, event: CloudEvent) -> Result<(), Refusal> {
+        let consumer = event.required(extension::CLUSTER_NAME)?;
+        let id = event.required(extension::RESOURCE_ID)?;
+        let version = event
+            .resource_version()?
+            .ok_or_else(|| Refusal::Invalid("the event has no `resourceversion`".to_owned()))?;
+        check_manifests(&event)?;
+        let Some((document, _)) = self.records.consumer(&consumer).await? else {
+            return Err(Refusal::Invalid(format!("there is no consumer `{consumer}`; create it first")));
+        };
+        let payload = event.to_json()?;
+        let now = self.clock.now();
+        let resource = Resource {
+            name: id.clone(),
+            source: event.source.clone(),
+            version: if version == 0 { 1 } else { version },
+            cluster: cluster_of(&payload),
+            created_at: now,
+            updated_at: now,
+            deleted_at: None,
+            payload,
+            status: None,
+            consumer_name: consumer,
+            id,
+        };
+        let mut transaction = self.records.transaction();
+        // The consumer must not go in between.
+        let consumer_id = DocumentId::try_new(&resource.consumer_name)?;
+        transaction.check(&self.records.consumers, consumer_id, Precondition::Etag(document.etag));
+        self.records.put_resource(&mut transaction, &resource, Precondition::Absent, NoteAction::Create)?;
+        match self.records.store.commit(&transaction).await {
+            Ok(_) => {
+                log(&event, &resource, "accepted a bundle");
+                Ok(())
+            }
+            Err(StoreError::Conflict(Conflict::Exists { .. })) => {
+                Err(Refusal::Conflict(format!("there is already a bundle with id='{}'", resource.id)))
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    pub(super) async fn update(&self, event: CloudEvent) -> Result<(), Refusal> {
+        let id = event.required(extension::RESOURCE_ID)?;
+        let version = event.resource_version()?.unwrap_or_default();
+        check_manifests(&event)?;
+        let payload = event.to_json()?;
+        for attempt in 1.. {
+            let Some((document, mut resource)) = self.records.resource(&id).await? else {
+                return Err(Refusal::NotFound { kind: "Resource", id });
+            };
+            if resource.deleted_at.is_some() {
+                return Err(Refusal::Conflict(format!("the bundle with id='{id}' is being deleted")));
+            }
+            if version != 0 && version != resource.version {
+                return Err(Refusal::Conflict(format!(
+                    "the bundle with id='{id}' has version {}, not {version}",
+                    resource.version
+                )));
+            }
+            resource.version += 1;
+            resource.updated_at = self.clock.now();
+            resource.cluster = cluster_of(&payload);
+            resource.payload = payload.clone();
+            let mut transaction = self.records.transaction();
+            let precondition = Precondition::Etag(document.etag);
+            self.records.put_resource(&mut transaction, &resource, precondition, NoteAction::Update)?;
+            match self.records.store.commit(&transaction).await {
+                Ok(_) => {
+                    log(&event, &resource, "accepted a change to a bundle");
+                    return Ok(());
+                }
+                Err(StoreError::Conflict(_)) if attempt < ATTEMPTS => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+
+    /// Asks for a bundle to go. Also well if there is none, or it is on its way.
+    pub(super) async fn delete(&self, id: &str) -> Result<(), Refusal> {
+        for attempt in 1.. {
+            let Some((document, mut resource)) = self.records.resource(id).await? else { return Ok(()) };
+            if resource.deleted_at.is_some() {
+                return Ok(());
+            }
+            let now = self.clock.now();
+            (resource.deleted_at, resource.updated_at) = (Some(now), now);
+            let mut transaction = self.records.transaction();
+            let precondition = Precondition::Etag(document.etag);
+            self.records.put_resource(&mut transaction, &resource, precondition, NoteAction::Delete)?;
+            match self.records.store.commit(&transaction).await {
+                Ok(_) => {
+                    info!(resource = resource.id, consumer = resource.consumer_name, "a bundle is to go");
+                    return Ok(());
+                }
+                Err(StoreError::Conflict(_)) if attempt < ATTEMPTS => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+}
+
+fn log(event: &CloudEvent, resource: &Resource, what: &'static str) {
+    info!(
+        resource = resource.id,
+        consumer = resource.consumer_name,
+        version = resource.version,
+        correlation = event.text(extension::CORRELATION_ID),
+        "{what}"
+    );
+}
+
+fn cluster_of(payload: &Value) -> Option<String> {
+    let labels = payload.get("metadata")?.get("labels")?;
+    labels.get(CLUSTER_LABEL)?.as_str().map(str::to_owned)
+}
+
+/// What is wrong with a bundle is told to who sends it, not to who applies it.
+fn check_manifests(event: &CloudEvent) -> Result<(), Refusal> {
+    let payload: Value = event.payload()?;
+    let manifests = payload.get("manifests").and_then(Value::as_array).filter(|list| !list.is_empty());
+    let manifests = manifests.ok_or_else(|| Refusal::Invalid("the bundle has no manifests".to_owned()))?;
+    let mut seen = HashSet::new();
+    for (index, manifest) in manifests.iter().enumerate() {
+        let refuse = |problem: &str| Err(Refusal::Invalid(format!("manifest {index}: {problem}")));
+        let text =
+            |pointer| manifest.pointer(pointer).and_then(Value::as_str).filter(|text| !text.is_empty());
+        let (Some(version), Some(kind), Some(name)) =
+            (text("/apiVersion"), text("/kind"), text("/metadata/name"))
+        else {
+            return refuse("apiVersion, kind and metadata.name are needed");
+        };
+        for field in ["generateName", "resourceVersion", "deletionGracePeriodSeconds"] {
+            if manifest.pointer(&format!("/metadata/{field}")).is_some_and(|value| !value.is_null()) {
+                return refuse(&format!("metadata.{field} must not be set"));
+            }
+        }
+        let namespace = text("/metadata/namespace").unwrap_or_default();
+        if !namespace.is_empty() && !topic::is_name(namespace) {
+            return refuse("metadata.namespace is not a DNS label");
+        }
+        if !seen.insert((version, kind, namespace, name)) {
+            return refuse("it is in the bundle twice");
+        }
+    }
+    Ok(())
+}
+
+/// The event by which a bundle, as it is now, is sent to its agent.
+pub(super) fn outgoing(
+    resource: &Resource,
+    source_id: &str,
+    action: Action,
+    now: Timestamp,
+) -> Result<CloudEvent, Refusal> {
+    let mut event = CloudEvent::from_value(resource.payload.clone())?;
+    event.source = source_id.to_owned();
+    event.kind = EventType::new(Subresource::Spec, action).to_string();
+    let mut metadata = event.metadata()?.unwrap_or_else(|| Value::Object(Default::default()));
+    metadata["name"] = Value::from(resource.id.as_str());
+    let metadata = serde_json::to_string(&metadata).map_err(pilothouse_maestro_api::InvalidEvent::Json)?;
+    event = event
+        .with(extension::METADATA, metadata)
+        .with(extension::CLUSTER_NAME, resource.consumer_name.as_str())
+        .with(extension::ORIGINAL_SOURCE, "")
+        .with(extension::RESOURCE_ID, resource.id.as_str())
+        .with(extension::RESOURCE_VERSION, resource.version);
+    if let Some(deleted_at) = resource.deleted_at {
+        event.id = uuid::Uuid::new_v4().to_string();
+        event.time = Some(now);
+        event = event.with(extension::DELETION_TIMESTAMP, deleted_at);
+    } else {
+        event.extensions.remove(extension::DELETION_TIMESTAMP);
+    }
+    Ok(event)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sent(manifests: &str) -> Result<(), String> {
+        let kind = EventType::new(Subresource::Spec, Action::Create);
+        let event = CloudEvent::new("cs", &kind, Timestamp::UNIX_EPOCH)
+            .with_data(format!(r#"{{"manifests":{manifests}}}"#));
+        check_manifests(&event).map_err(|refusal| refusal.to_string())
+    }
+
+    #[test]
+    fn manifests_are_checked_when_they_come_in() {
+        let good = r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"}}"#;
+        assert_eq!(sent(&format!("[{good}]")), Ok(()));
+        for (manifests, expected) in [
+            ("[]".to_owned(), "the bundle has no manifests"),
+            (format!("[{good},{good}]"), "manifest 1: it is in the bundle twice"),
+            (r#"[{"kind":"A"}]"#.to_owned(), "manifest 0: apiVersion, kind and metadata.name are needed"),
+            (
+                r#"[{"apiVersion":"v1","kind":"A","metadata":{"name":"a","resourceVersion":"1"}}]"#
+                    .to_owned(),
+                "manifest 0: metadata.resourceVersion must not be set",
+            ),
+            (
+                r#"[{"apiVersion":"v1","kind":"A","metadata":{"name":"a","namespace":"A_"}}]"#.to_owned(),
+                "manifest 0: metadata.namespace is not a DNS label",
+            ),
+        ] {
+            assert_eq!(sent(&manifests), Err(expected.to_owned()));
+        }
+    }
+
+    #[test]
+    fn outgoing_event_is_the_sources_with_the_servers_marks() {
+        let payload = serde_json::json!({"specversion": "1.0", "id": "1", "source": "cs", "type": "t",
+            "time": "2026-01-02T03:04:05.1Z", "clustername": "c1", "originalsource": "", "resourceid": "r",
+            "resourceversion": 0, "logtracing": "{}", "metadata": {"name": "hc-1", "labels": {"k": "v"}},
+            "data": {"manifests": []}});
+        let mut resource = Resource {
+            id: "r".into(),
+            name: "r".into(),
+            source: "cs".into(),
+            consumer_name: "c1".into(),
+            version: 3,
+            cluster: None,
+            created_at: Timestamp::UNIX_EPOCH,
+            updated_at: Timestamp::UNIX_EPOCH,
+            deleted_at: None,
+            payload,
+            status: None,
+        };
+        let event = outgoing(&resource, "maestro", Action::Create, Timestamp::UNIX_EPOCH).unwrap();
+        assert_eq!((event.id.as_str(), event.source.as_str()), ("1", "maestro"));
+        assert!(event.kind.ends_with(".manifestbundles.spec.create_request"));
+        assert_eq!(event.resource_version().unwrap(), Some(3));
+        assert_eq!(event.metadata().unwrap().unwrap()["name"], "r");
+        resource.deleted_at = Some(Timestamp::UNIX_EPOCH);
+        let event = outgoing(&resource, "maestro", Action::Delete, Timestamp::UNIX_EPOCH).unwrap();
+        assert_ne!(event.id, "1");
+        assert_eq!(event.text(extension::DELETION_TIMESTAMP).unwrap(), "1970-01-01T00:00:00Z");
+    }
+}

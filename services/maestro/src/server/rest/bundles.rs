@@ -1,0 +1,179 @@
+//! Bundles over REST. They are made by gRPC only.
+
+use axum::Json;
+use axum::extract::{Path, Query, State};
+use http::HeaderMap;
+use http::StatusCode;
+use jiff::Timestamp;
+use pilothouse_maestro_api::{List, ResourceBundle};
+use serde_json::{Value, json};
+
+use super::{Api, ListQuery, Refused, operation_id, page};
+use crate::server::error::Refusal;
+use crate::server::records::{CLUSTER_LABEL, Resource};
+use crate::server::search::{self, Expression, Field};
+
+pub(super) async fn get(
+    State(api): State<Api>,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+) -> Result<Json<Value>, Refused> {
+    let found = async {
+        let found = api.bundles.records.resource(&id).await?;
+        found.map(|(_, resource)| presented(&resource)).ok_or(Refusal::NotFound { kind: "Resource", id })
+    };
+    found.await.map(Json).map_err(|refusal| Refused(refusal, operation_id(&headers)))
+}
+
+pub(super) async fn delete(
+    State(api): State<Api>,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+) -> Result<StatusCode, Refused> {
+    let deleted = api.bundles.delete(&id).await;
+    deleted.map(|()| StatusCode::NO_CONTENT).map_err(|refusal| Refused(refusal, operation_id(&headers)))
+}
+
+pub(super) async fn list(
+    State(api): State<Api>,
+    Query(query): Query<ListQuery>,
+    headers: HeaderMap,
+) -> Result<Json<List<Value>>, Refused> {
+    let found = find(&api, &query).await.map_err(|refusal| Refused(refusal, operation_id(&headers)))?;
+    Ok(Json(page(&query, "ResourceBundleList", found)))
+}
+
+async fn find(api: &Api, query: &ListQuery) -> Result<Vec<Value>, Refusal> {
+    let search = query.search.as_deref().filter(|search| !search.trim().is_empty());
+    let search = search.map(search::parse).transpose()?;
+    let records = &api.bundles.records;
+    let index = search.as_ref().and_then(index);
+    let matching = index.as_ref().map(|(name, value)| (*name, value.as_str()));
+    let mut found: Vec<Resource> = records.all(&records.resources, matching).await?;
+    if let Some(search) = &search {
+        found.retain(|resource| search.selects(&row(resource)));
+    }
+    if let Some(order) = query.order_by.as_deref().filter(|order| !order.trim().is_empty()) {
+        sort(&mut found, order)?;
+    }
+    Ok(found.iter().map(presented).collect())
+}
+
+/// The index that leaves the least to look at.
+fn index(search: &Expression) -> Option<(&'static str, String)> {
+    let label = Field::new("payload", &["metadata", "labels", CLUSTER_LABEL]);
+    let candidates = [
+        ("cluster", label),
+        ("consumer", Field::new("consumer_name", &[])),
+        ("source", Field::new("source", &[])),
+    ];
+    candidates.iter().find_map(|(name, field)| Some((*name, search.requires(field)?.to_owned())))
+}
+
+/// What a search sees. It never sees manifests: they hold secrets.
+fn row(resource: &Resource) -> Value {
+    let mut payload = resource.payload.clone();
+    if let Some(payload) = payload.as_object_mut() {
+        payload.remove("data");
+    }
+    json!({
+        "id": resource.id, "name": resource.name, "source": resource.source,
+        "consumer_name": resource.consumer_name, "version": resource.version, "type": null,
+        "payload": payload, "status": resource.status,
+        "created_at": resource.created_at, "updated_at": resource.updated_at, "deleted_at": resource.deleted_at,
+    })
+}
+
+fn sort(found: &mut [Resource], order: &str) -> Result<(), Refusal> {
+    // The last one first, since sorting keeps the order of what is equal.
+    for part in order.rsplit(',') {
+        let words: Vec<_> = part.split_whitespace().collect();
+        let (column, descending) = match words.as_slice() {
+            [column] => (*column, false),
+            [column, direction] if direction.eq_ignore_ascii_case("asc") => (*column, false),
+            [column, direction] if direction.eq_ignore_ascii_case("desc") => (*column, true),
+            _ => return Err(Refusal::Invalid(format!("`{part}` is not an order"))),
+        };
+        let key = |resource: &Resource| {
+            Ok(match column {
+                "id" => resource.id.clone(),
+                "name" => resource.name.clone(),
+                "source" => resource.source.clone(),
+                "consumer_name" => resource.consumer_name.clone(),
+                "version" => format!("{:012}", resource.version),
+                "created_at" => moment(resource.created_at),
+                "updated_at" => moment(resource.updated_at),
+                _ => return Err(Refusal::Invalid(format!("there is no column `{column}` to order by"))),
+            })
+        };
+        if let Some(first) = found.first() {
+            key(first)?;
+        }
+        found.sort_by(|one, other| {
+            let ordering = key(one).unwrap_or_default().cmp(&key(other).unwrap_or_default());
+            if descending { ordering.reverse() } else { ordering }
+        });
+    }
+    Ok(())
+}
+
+/// A moment whose text sorts like itself.
+fn moment(at: Timestamp) -> String {
+    format!("{:020}", at.as_nanosecond())
+}
+
+/// A bundle as it is shown.
+fn presented(resource: &Resource) -> Value {
+    let data = resource.payload.get("data");
+    let part = |name: &str| data.and_then(|data| data.get(name)).cloned();
+    let mut metadata = resource.payload.get("metadata").filter(|metadata| metadata.is_object()).cloned();
+    if let Some(metadata) = &mut metadata {
+        metadata["creationTimestamp"] = json!(whole_second(resource.created_at));
+        if let Some(deleted_at) = resource.deleted_at {
+            metadata["deletionTimestamp"] = json!(whole_second(deleted_at));
+        }
+    }
+    let list = |value: Option<Value>| value.and_then(|value| value.as_array().cloned()).unwrap_or_default();
+    let bundle = ResourceBundle {
+        id: resource.id.clone(),
+        kind: "ResourceBundle".to_owned(),
+        href: format!("/api/maestro/v1/resource-bundles/{}", resource.id),
+        name: resource.name.clone(),
+        consumer_name: resource.consumer_name.clone(),
+        version: resource.version,
+        created_at: resource.created_at.to_string(),
+        updated_at: resource.updated_at.to_string(),
+        deleted_at: resource.deleted_at.map(|at| at.to_string()),
+        metadata,
+        manifests: list(part("manifests")),
+        delete_option: part("deleteOption"),
+        manifest_configs: list(part("manifestConfigs")),
+        status: None,
+    };
+    let mut value = serde_json::to_value(bundle).unwrap_or_default();
+    // The agent's words, whatever they are; only the version and the number come from around them.
+    if let Some(status) = &resource.status {
+        let mut shown = json!({
+            "ObservedVersion": integer(&status["resourceversion"]),
+            "SequenceID": status["sequenceid"].as_str().unwrap_or_default(),
+        });
+        for name in ["conditions", "resourceStatus"] {
+            if let Some(part) = status.pointer(&format!("/data/{name}")) {
+                shown[name] = part.clone();
+            }
+        }
+        value["status"] = shown;
+    }
+    value
+}
+
+fn integer(value: &Value) -> i64 {
+    match value {
+        Value::String(text) => text.parse().unwrap_or_default(),
+        other => other.as_i64().unwrap_or_default(),
+    }
+}
+
+fn whole_second(at: Timestamp) -> String {
+    Timestamp::from_second(at.as_second()).unwrap_or(at).to_string()
+}

@@ -1,0 +1,164 @@
+//! Making good what was missed while there was no connection.
+//!
+//! Each side asks when it connects. If the other is not there at that moment, the question is lost; so whoever is asked
+//! asks back, once, and it does not matter who came first.
+
+use std::collections::{BTreeMap, HashMap};
+
+use futures::{StreamExt, TryStreamExt};
+use pilothouse_maestro_api::{
+    Action, CloudEvent, EventType, ResourceVersionList, StatusHash, StatusHashList, Subresource, extension,
+};
+use pilothouse_runtime::{Chain, Clock, TaskError};
+use tracing::{debug, info};
+
+use crate::link::{Link, LinkError};
+use crate::server::bundle;
+use crate::server::records::{ConsumerRecord, Records, Resource};
+use crate::{status_hash, topic};
+
+/// Hashes in one question.
+const BATCH: usize = 1_000;
+/// Messages on their way at once.
+const CONCURRENCY: usize = 32;
+
+#[derive(Clone, Debug)]
+pub(super) struct Resync {
+    pub(super) records: Records,
+    pub(super) link: Link,
+    pub(super) clock: Clock,
+    pub(super) source_id: String,
+}
+
+impl Resync {
+    /// Asks all agents for the statuses that are not known here.
+    pub(super) async fn ask_all(&self) -> Result<(), TaskError> {
+        let consumers: Vec<ConsumerRecord> = self.records.all(&self.records.consumers, None).await?;
+        let mut known: BTreeMap<String, Vec<StatusHash>> =
+            consumers.into_iter().map(|consumer| (consumer.name, Vec::new())).collect();
+        let resources: Vec<Resource> = self.records.all(&self.records.resources, None).await?;
+        for resource in resources {
+            let status_hash = hash_of(&resource);
+            known
+                .entry(resource.consumer_name)
+                .or_default()
+                .push(StatusHash { resource_id: resource.id, status_hash });
+        }
+        for (consumer, hashes) in known {
+            match self.ask(&consumer, &hashes, false).await {
+                Ok(()) => {}
+                // The next connection asks again.
+                Err(error) if error.is::<LinkError>() => {
+                    debug!(consumer, error = %Chain(error.as_ref()), "could not ask for statuses");
+                    return Ok(());
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    async fn ask(&self, consumer: &str, hashes: &[StatusHash], solicited: bool) -> Result<(), TaskError> {
+        // One question even if nothing is known: it asks for everything.
+        let batches: Vec<_> = if hashes.is_empty() { vec![hashes] } else { hashes.chunks(BATCH).collect() };
+        for batch in batches {
+            let kind = EventType::new(Subresource::Status, Action::ResyncRequest);
+            let mut event = CloudEvent::new(&self.source_id, &kind, self.clock.now())
+                .with(extension::CLUSTER_NAME, consumer)
+                .with(extension::ORIGINAL_SOURCE, "")
+                .with_data(serde_json::to_vec(&StatusHashList { status_hashes: batch.to_vec() })?);
+            if solicited {
+                event = event.with(extension::SOLICITED, "true");
+            }
+            self.link.publish(topic::source_events(&self.source_id, consumer), &event).await?;
+        }
+        debug!(consumer, "asked for statuses");
+        Ok(())
+    }
+
+    /// Answers an agent that asks for the bundles it does not know.
+    pub(super) async fn answer(&self, event: &CloudEvent) -> Result<(), TaskError> {
+        let consumer = event.required(extension::CLUSTER_NAME)?;
+        let asked: ResourceVersionList = event.payload()?;
+        let resources = self.records.of_consumer(&consumer).await?;
+        let events = self.missing(&asked, &resources, &consumer)?;
+        if !events.is_empty() {
+            info!(consumer, bundles = events.len(), "sending what an agent has missed");
+        }
+        let topic = topic::source_events(&self.source_id, &consumer);
+        let sent = futures::stream::iter(events)
+            .map(|event| {
+                let topic = topic.clone();
+                async move { self.link.publish(topic, &event).await }
+            })
+            .buffer_unordered(CONCURRENCY)
+            .try_for_each(|()| async { Ok(()) })
+            .await;
+        let asked = match sent {
+            Ok(()) if resources.is_empty() => return Ok(()),
+            Ok(()) => {
+                let hashes: Vec<_> = resources
+                    .iter()
+                    .map(|resource| StatusHash {
+                        resource_id: resource.id.clone(),
+                        status_hash: hash_of(resource),
+                    })
+                    .collect();
+                self.ask(&consumer, &hashes, true).await
+            }
+            Err(error) => Err(error.into()),
+        };
+        match asked {
+            // It asks again with its next connection, or has lost ours.
+            Err(error) if error.is::<LinkError>() => {
+                debug!(consumer, error = %Chain(error.as_ref()), "could not answer an agent");
+                Ok(())
+            }
+            asked => asked,
+        }
+    }
+
+    fn missing(
+        &self,
+        asked: &ResourceVersionList,
+        resources: &[Resource],
+        consumer: &str,
+    ) -> Result<Vec<CloudEvent>, TaskError> {
+        // Nothing at all is known of this consumer: more likely it is a store that was lost than a cluster that should be
+        // emptied.
+        if resources.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut has: HashMap<_, _> = asked
+            .resource_versions
+            .iter()
+            .map(|entry| (entry.resource_id.as_str(), entry.resource_version))
+            .collect();
+        let mut events = Vec::new();
+        for resource in resources {
+            let known = has.remove(resource.id.as_str()).unwrap_or_default();
+            if resource.deleted_at.is_some() || resource.version == 0 || i64::from(resource.version) > known {
+                let now = self.clock.now();
+                events.push(bundle::outgoing(resource, &self.source_id, Action::ResyncResponse, now)?);
+            }
+        }
+        for (id, version) in has {
+            let kind = EventType::new(Subresource::Spec, Action::ResyncResponse);
+            let now = self.clock.now();
+            let event = CloudEvent::new(&self.source_id, &kind, now)
+                .with(extension::CLUSTER_NAME, consumer)
+                .with(extension::ORIGINAL_SOURCE, "")
+                .with(extension::RESOURCE_ID, id)
+                .with(extension::RESOURCE_VERSION, i32::try_from(version).unwrap_or_default())
+                .with(extension::DELETION_TIMESTAMP, now);
+            events.push(event);
+        }
+        Ok(events)
+    }
+}
+
+/// The hash of the status that is known of a bundle.
+pub(super) fn hash_of(resource: &Resource) -> String {
+    let stored = resource.status.as_ref().and_then(|status| status["statushash"].as_str());
+    stored.unwrap_or(status_hash::EMPTY).to_owned()
+}

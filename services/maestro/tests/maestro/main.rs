@@ -1,0 +1,8 @@
+//! Source, server, broker, agent and cluster together.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+
+mod cluster;
+mod flow;
+mod outages;
+mod world;

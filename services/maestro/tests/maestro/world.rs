@@ -1,0 +1,308 @@
+//! All of it, on free ports.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use futures::StreamExt;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::Api;
+use pilothouse_broker::Authorizer;
+use pilothouse_http::{ClientBuilder, Health, ListenerConfig};
+use pilothouse_maestro::{BrokerConfig, agent, server};
+use pilothouse_maestro_api::{ManifestBundle, RestClient, SourceClient, StatusEvent, Subscription, Work};
+use pilothouse_runtime::{Clock, OnExit, Reason, Shutdown, Tasks};
+use pilothouse_store::{Keyring, Location, Options, Store};
+use pilothouse_test_support::eventually;
+use pilothouse_test_support::process::{Running, free_port};
+use prometheus_client::registry::Registry;
+use serde_json::{Value, json};
+
+use crate::cluster::{Cluster, PATIENCE};
+
+pub(crate) const CONSUMER: &str = "local-cluster";
+pub(crate) const SOURCE: &str = "cs";
+
+/// A part that was started; stops when dropped.
+pub(crate) struct Part {
+    shutdown: Shutdown,
+    tasks: Tasks,
+}
+
+pub(crate) struct World {
+    pub(crate) cluster: Cluster,
+    pub(crate) broker: BrokerPart,
+    pub(crate) agent: Option<Part>,
+    pub(crate) server: Server,
+}
+
+pub(crate) struct BrokerPart {
+    pub(crate) port: u16,
+    part: Option<Part>,
+    mosquitto: Option<Running>,
+    registry: Registry,
+}
+
+/// A server in a runtime of its own, so that it can be killed: nothing of it runs on, and nothing is finished.
+pub(crate) struct Server {
+    runtime: Option<tokio::runtime::Runtime>,
+    pub(crate) rest: RestClient,
+    pub(crate) source: SourceClient,
+    pub(crate) rest_url: String,
+}
+
+impl Part {
+    fn spawn<F, E>(name: &'static str, run: impl FnOnce(Shutdown) -> F) -> Self
+    where
+        F: Future<Output = Result<(), E>> + Send + 'static,
+        E: std::error::Error + Send + Sync + 'static,
+    {
+        let shutdown = Shutdown::new();
+        let tasks = Tasks::new("test", shutdown.clone());
+        let run = run(shutdown.clone());
+        tasks.spawn(name, OnExit::LogError, async move { Ok(run.await?) });
+        Self { shutdown, tasks }
+    }
+
+    pub(crate) async fn stop(self) {
+        self.shutdown.request(Reason::Asked("the test wants it".into()));
+        self.tasks.drain(PATIENCE).await.unwrap();
+    }
+}
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        self.shutdown.request(Reason::Asked("the test is over".into()));
+    }
+}
+
+impl World {
+    pub(crate) async fn start(folder: &Path) -> Self {
+        let broker = BrokerPart::ours(0).await;
+        Self::with(broker, folder).await
+    }
+
+    pub(crate) async fn with(broker: BrokerPart, folder: &Path) -> Self {
+        let cluster = Cluster::start().await;
+        let server = Server::start(folder, broker.port).await;
+        let agent = Some(start_agent(&cluster, broker.port).await);
+        Self { cluster, broker, agent, server }
+    }
+
+    pub(crate) async fn restart_agent(&mut self) {
+        self.agent = Some(start_agent(&self.cluster, self.broker.port).await);
+    }
+
+    pub(crate) fn maps(&self) -> Api<ConfigMap> {
+        Api::namespaced(self.cluster.client.clone(), "default")
+    }
+
+    /// Waits until an object has this content; `None` for being gone.
+    pub(crate) async fn until_map(&self, name: &str, content: Option<&str>) -> Option<ConfigMap> {
+        let maps = self.maps();
+        eventually("the object is as it should be", PATIENCE, || async {
+            let found = maps.get_opt(name).await.map_err(|error| error.to_string())?;
+            let value = found.as_ref().and_then(|map| map.data.as_ref()?.get("k").cloned());
+            if value.as_deref() == content && found.is_some() == content.is_some() {
+                Ok(found)
+            } else {
+                Err(format!("{value:?}"))
+            }
+        })
+        .await
+    }
+}
+
+impl BrokerPart {
+    /// Ours, on this port.
+    pub(crate) async fn ours(port: u16) -> Self {
+        let listen: SocketAddr = ([127, 0, 0, 1], port).into();
+        let config = pilothouse_broker::Config { listen, ..Default::default() };
+        let mut registry = Registry::default();
+        let deps = pilothouse_broker::Deps {
+            clock: Clock::system(),
+            authorizer: Authorizer::open(),
+            registry: &mut registry,
+        };
+        let service = pilothouse_broker::Service::build(config, deps).await.unwrap();
+        let port = service.local_address().port();
+        let part = Part::spawn("broker", |shutdown| service.run(shutdown));
+        Self { port, part: Some(part), mosquitto: None, registry }
+    }
+
+    /// The one everybody compares with.
+    pub(crate) async fn mosquitto(folder: &Path) -> Self {
+        let port = free_port();
+        let config = folder.join("mosquitto.conf");
+        std::fs::write(&config, format!("listener {port} 127.0.0.1\nallow_anonymous true\nuser root\n"))
+            .unwrap();
+        let mut command = Command::new("/usr/sbin/mosquitto");
+        command.arg("-c").arg(config).stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null());
+        let running = Running::spawn(command).unwrap();
+        eventually("mosquitto listens", PATIENCE, || async {
+            tokio::net::TcpStream::connect(("127.0.0.1", port)).await.map(drop)
+        })
+        .await;
+        Self { port, part: None, mosquitto: Some(running), registry: Registry::default() }
+    }
+
+    /// Waits until so many subscriptions stand.
+    pub(crate) async fn until_subscriptions(&self, count: usize) {
+        let line = format!("subscriptions {count}");
+        eventually("clients are as they should be", PATIENCE, || async {
+            let mut text = String::new();
+            prometheus_client::encoding::text::encode(&mut text, &self.registry).unwrap();
+            if text.lines().any(|found| found == line) { Ok(()) } else { Err(text) }
+        })
+        .await;
+    }
+
+    pub(crate) async fn stop(&mut self) {
+        if let Some(part) = self.part.take() {
+            part.stop().await;
+        }
+        drop(self.mosquitto.take());
+    }
+
+    pub(crate) async fn start_again(&mut self) {
+        let port = self.port;
+        *self = Self::ours(port).await;
+    }
+}
+
+impl Server {
+    pub(crate) async fn start(folder: &Path, broker: u16) -> Self {
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let path = folder.to_str().unwrap().to_owned();
+        let started = runtime
+            .handle()
+            .clone()
+            .spawn_blocking(move || tokio::runtime::Handle::current().block_on(run_server(path, broker)));
+        let (rest, grpc) = started.await.unwrap();
+        let rest_url = format!("http://{rest}");
+        let client = ClientBuilder::new(Duration::from_secs(10)).build().unwrap();
+        Self {
+            runtime: Some(runtime),
+            rest: RestClient::try_new(client, &rest_url).unwrap(),
+            source: SourceClient::try_new(&format!("http://{grpc}"), SOURCE, Clock::system()).unwrap(),
+            rest_url,
+        }
+    }
+
+    /// Whatever it is doing, it does no more.
+    pub(crate) async fn kill(mut self) {
+        let runtime = self.runtime.take().unwrap();
+        tokio::task::spawn_blocking(move || runtime.shutdown_timeout(PATIENCE)).await.unwrap();
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+/// Builds a server and leaves it running in the runtime of the caller.
+async fn run_server(folder: String, broker: u16) -> (SocketAddr, SocketAddr) {
+    let shutdown = Shutdown::new();
+    let location = Location::sqlite(format!("{folder}/maestro.db"));
+    let mut options = Options::new(location, server::catalog(), shutdown.clone());
+    options.keyring = Some(Keyring::open_or_create(format!("{folder}/keyring")).unwrap());
+    let store = Store::open(options).await.unwrap();
+    let config = server::Config {
+        rest: ListenerConfig::loopback(0),
+        grpc: ListenerConfig::loopback(0),
+        broker: broker_config(broker, "maestro"),
+        consumers: vec![CONSUMER.to_owned()],
+        ..server::Config::default()
+    };
+    let mut registry = Registry::default();
+    let deps = server::Deps {
+        store,
+        clock: Clock::system(),
+        health: Health::new(shutdown.clone()),
+        registry: &mut registry,
+    };
+    let service = server::Service::build(config, deps).await.unwrap();
+    let addresses = (service.rest_address(), service.grpc_address());
+    let tasks = Tasks::new("test", shutdown.clone());
+    tasks.spawn("server", OnExit::LogError, async move { Ok(service.run(shutdown).await?) });
+    addresses
+}
+
+pub(crate) async fn start_agent(cluster: &Cluster, broker: u16) -> Part {
+    let config = agent::Config {
+        broker: broker_config(broker, "local-cluster-work-agent-client"),
+        consumer: CONSUMER.to_owned(),
+        ..agent::Config::default()
+    };
+    let mut registry = Registry::default();
+    let deps = agent::Deps {
+        client: cluster.client.clone(),
+        clock: Clock::system(),
+        health: Health::new(Shutdown::new()),
+        registry: &mut registry,
+    };
+    let service = agent::Service::build(config, deps).await.unwrap();
+    Part::spawn("agent", |shutdown| service.run(shutdown))
+}
+
+fn broker_config(port: u16, client_id: &str) -> BrokerConfig {
+    BrokerConfig {
+        host: format!("127.0.0.1:{port}"),
+        client_id: client_id.to_owned(),
+        ..BrokerConfig::default()
+    }
+}
+
+/// A work with one object, whose content is fed back.
+pub(crate) fn work(name: &str, content: &str) -> Work {
+    let bundle = json!({
+        "manifests": [map(name, content)],
+        "manifestConfigs": [{
+            "resourceIdentifier": {"group": "", "resource": "configmaps", "name": name, "namespace": "default"},
+            "feedbackRules": [{"type": "JSONPaths", "jsonPaths": [{"name": "data", "path": ".data"}]}],
+        }],
+    });
+    let bundle: ManifestBundle = serde_json::from_value(bundle).unwrap();
+    Work {
+        consumer: CONSUMER.to_owned(),
+        name: name.to_owned(),
+        labels: [("api.openshift.com/id".to_owned(), name.to_owned())].into(),
+        annotations: Default::default(),
+        bundle,
+        correlation_id: Some("correlation-1".to_owned()),
+    }
+}
+
+pub(crate) fn map(name: &str, content: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "default"},
+        "data": {"k": content}})
+}
+
+/// The next event that has what is waited for.
+pub(crate) async fn until(
+    subscription: &mut Subscription,
+    mut reached: impl FnMut(&StatusEvent) -> bool,
+) -> StatusEvent {
+    let waiting = async {
+        loop {
+            let event = subscription.next().await.unwrap().unwrap();
+            if reached(&event) {
+                return event;
+            }
+        }
+    };
+    tokio::time::timeout(PATIENCE, waiting).await.unwrap()
+}
+
+/// Whether an event says that this content was applied.
+pub(crate) fn shows(event: &StatusEvent, content: &str) -> bool {
+    let found = event.status.resource_status.first();
+    let found = found.and_then(|manifest| pilothouse_maestro_api::feedback(manifest, "data"));
+    event.status.is_true("Applied") && found == Some(json!({"k": content}))
+}
