@@ -1,0 +1,172 @@
+//! What the operator knows of the management cluster without asking.
+
+use std::fmt::Debug;
+
+use k8s_openapi::api::apps::v1::StatefulSet;
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod, Secret, Service};
+use kube::{Api, Client, Resource};
+use pilothouse_crds::{HostedCluster, NodePool, Route};
+use pilothouse_informer::{Builder, Informer, ObjectKey, watcher};
+use pilothouse_runtime::Tasks;
+use pilothouse_runtime::reconcile::Handle;
+use serde::de::DeserializeOwned;
+
+use crate::names::{self, MANAGED_BY, OPERATOR};
+
+/// One cache per kind.
+#[derive(Clone, Debug)]
+pub(crate) struct Caches {
+    pub(crate) clusters: Informer<HostedCluster>,
+    pub(crate) pools: Informer<NodePool>,
+    pub(crate) namespaces: Informer<Namespace>,
+    pub(crate) secrets: Informer<Secret>,
+    pub(crate) config_maps: Informer<ConfigMap>,
+    pub(crate) services: Informer<Service>,
+    pub(crate) stateful_sets: Informer<StatefulSet>,
+    pub(crate) routes: Informer<Route>,
+    pub(crate) pods: Informer<Pod>,
+}
+
+/// The watches behind them, not yet begun: their callbacks need controllers, which need the caches.
+pub(crate) struct Watches {
+    clusters: Builder<HostedCluster>,
+    pools: Builder<NodePool>,
+    namespaces: Builder<Namespace>,
+    secrets: Builder<Secret>,
+    config_maps: Builder<ConfigMap>,
+    services: Builder<Service>,
+    stateful_sets: Builder<StatefulSet>,
+    routes: Builder<Route>,
+    pods: Builder<Pod>,
+}
+
+// === impl Watches ===
+
+impl Watches {
+    pub(crate) fn new(client: &Client) -> Self {
+        Self {
+            clusters: all(client, watcher::Config::default()),
+            pools: all(client, watcher::Config::default()),
+            namespaces: all(client, ours()),
+            secrets: all(client, ours()),
+            config_maps: all(client, ours()),
+            services: all(client, ours()),
+            stateful_sets: all(client, ours()),
+            routes: all(client, ours()),
+            pods: all(client, ours()),
+        }
+    }
+
+    pub(crate) fn caches(&self) -> Caches {
+        Caches {
+            clusters: self.clusters.informer(),
+            pools: self.pools.informer(),
+            namespaces: self.namespaces.informer(),
+            secrets: self.secrets.informer(),
+            config_maps: self.config_maps.informer(),
+            services: self.services.informer(),
+            stateful_sets: self.stateful_sets.informer(),
+            routes: self.routes.informer(),
+            pods: self.pods.informer(),
+        }
+    }
+
+    /// Begins to watch. Whatever changes wakes the cluster or the pool that it belongs to.
+    pub(crate) fn spawn(self, tasks: &Tasks, clusters: &Handle<ObjectKey>, pools: &Handle<ObjectKey>) {
+        let caches = self.caches();
+        let wakes = Wakes { clusters: clusters.clone(), pools: pools.clone() };
+        let (of_cluster, of_pool) = (wakes.clone(), wakes.clone());
+        self.clusters
+            .on_change(move |cluster| {
+                let key = ObjectKey::of(cluster);
+                // A pool waits for its cluster to be available, and for it to go.
+                for pool in pools_of(&caches.pools, &key) {
+                    of_cluster.pools.wake(pool);
+                }
+                of_cluster.clusters.wake(key);
+            })
+            .spawn(tasks, "hosted-clusters");
+        self.pools
+            .on_change(move |pool| {
+                let key = ObjectKey::of(pool);
+                let cluster = ObjectKey::namespaced(key.namespace_or_empty(), &pool.spec.cluster_name);
+                of_pool.clusters.wake(cluster);
+                of_pool.pools.wake(key);
+            })
+            .spawn(tasks, "node-pools");
+        wakes.spawn(self.namespaces, tasks, "namespaces");
+        wakes.spawn(self.secrets, tasks, "secrets");
+        wakes.spawn(self.config_maps, tasks, "config-maps");
+        wakes.spawn(self.services, tasks, "services");
+        wakes.spawn(self.stateful_sets, tasks, "stateful-sets");
+        wakes.spawn(self.routes, tasks, "routes");
+        wakes.spawn(self.pods, tasks, "pods");
+    }
+}
+
+// === impl Caches ===
+
+impl Caches {
+    /// Returns once all of them have been filled.
+    pub(crate) async fn synced(&self) {
+        self.clusters.synced().await;
+        self.pools.synced().await;
+        self.namespaces.synced().await;
+        self.secrets.synced().await;
+        self.config_maps.synced().await;
+        self.services.synced().await;
+        self.stateful_sets.synced().await;
+        self.routes.synced().await;
+        self.pods.synced().await;
+    }
+
+    /// The pools of a cluster.
+    pub(crate) fn pools_of(&self, cluster: &ObjectKey) -> Vec<ObjectKey> {
+        pools_of(&self.pools, cluster)
+    }
+}
+
+#[derive(Clone)]
+struct Wakes {
+    clusters: Handle<ObjectKey>,
+    pools: Handle<ObjectKey>,
+}
+
+impl Wakes {
+    fn spawn<K>(&self, watch: Builder<K>, tasks: &Tasks, name: &str)
+    where
+        K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
+    {
+        let wakes = self.clone();
+        watch
+            .on_change(move |object| match names::node_pool_of(object.meta()) {
+                Some(pool) => wakes.pools.wake(pool),
+                None => {
+                    if let Some(cluster) = names::cluster_of(object.meta()) {
+                        wakes.clusters.wake(cluster);
+                    }
+                }
+            })
+            .spawn(tasks, name);
+    }
+}
+
+fn all<K>(client: &Client, config: watcher::Config) -> Builder<K>
+where
+    K: Resource<DynamicType = ()>,
+{
+    Informer::new(Api::all(client.clone()), config)
+}
+
+fn ours() -> watcher::Config {
+    watcher::Config::default().labels(&format!("{MANAGED_BY}={OPERATOR}"))
+}
+
+fn pools_of(pools: &Informer<NodePool>, cluster: &ObjectKey) -> Vec<ObjectKey> {
+    pools
+        .list_in(cluster.namespace_or_empty())
+        .iter()
+        .filter(|pool| pool.spec.cluster_name == cluster.name)
+        .map(|pool| ObjectKey::of(pool.as_ref()))
+        .collect()
+}

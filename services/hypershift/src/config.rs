@@ -1,0 +1,28 @@
+use std::net::SocketAddr;
+
+use serde::{Deserialize, Serialize};
+
+/// Where hosted clusters are published, and what they are made of.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// The gateway, as clients of hosted clusters reach it. It tells clusters apart by host name.
+    pub publish_address: SocketAddr,
+    /// The domain of clusters that do not name one.
+    pub base_domain: String,
+    /// The image that is this very program.
+    pub image: String,
+    /// How many clusters, and how many pools, are worked on at once.
+    pub concurrency: usize,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            publish_address: SocketAddr::from(([127, 0, 0, 1], 9443)),
+            base_domain: "pilothouse.test".to_owned(),
+            image: "pilothouse".to_owned(),
+            concurrency: 16,
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! Watching the nodes of hosted clusters.
+//!
+//! One watch per cluster that has node pools, through the cluster's published address. It begins when the cluster is
+//! available and ends with the cluster, or with its last pool.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Node;
+use kube::{Api, Client};
+use pilothouse_informer::{Informer, ObjectKey, watcher};
+use pilothouse_runtime::reconcile::Handle;
+use pilothouse_runtime::{Reason, Shutdown, Tasks};
+use tracing::warn;
+
+use crate::names;
+
+/// How long a watch may take to end.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// The watches, by cluster.
+#[derive(Default)]
+pub(crate) struct HostedNodes {
+    watched: Mutex<HashMap<ObjectKey, Watched>>,
+    pools: OnceLock<Handle<ObjectKey>>,
+}
+
+struct Watched {
+    /// Of the credentials that it watches with.
+    digest: u64,
+    client: Client,
+    nodes: Informer<Node>,
+    tasks: Tasks,
+}
+
+// === impl HostedNodes ===
+
+impl HostedNodes {
+    /// Says whom to wake when a node changes. Comes later than the rest, because that controller needs this.
+    pub(crate) fn connect(&self, pools: Handle<ObjectKey>) {
+        // A second call would be a second controller of the same pools; the first stays.
+        let _ = self.pools.set(pools);
+    }
+
+    /// Asks for a pass over a pool.
+    pub(crate) fn wake(&self, pool: ObjectKey) {
+        if let Some(pools) = self.pools.get() {
+            pools.wake(pool);
+        }
+    }
+
+    /// Watches a cluster's nodes with these credentials, if nobody does. Whether that is new.
+    pub(crate) async fn watch(&self, cluster: &ObjectKey, digest: u64, client: Client) -> bool {
+        if self.lock().get(cluster).is_some_and(|watched| watched.digest == digest) {
+            return false;
+        }
+        self.stop(cluster).await;
+        let tasks = Tasks::new("hypershift-nodes", Shutdown::new());
+        let namespace = cluster.namespace.clone().unwrap_or_default();
+        let pools = self.pools.get().cloned();
+        let nodes = Informer::new(Api::<Node>::all(client.clone()), watcher::Config::default())
+            .trim(|node| {
+                if let Some(status) = &mut node.status {
+                    status.images = None;
+                }
+            })
+            .on_change(move |node| {
+                let pool = node.metadata.labels.as_ref().and_then(|labels| labels.get(names::NODE_POOL));
+                if let (Some(pools), Some(pool)) = (&pools, pool) {
+                    pools.wake(ObjectKey::namespaced(&namespace, pool));
+                }
+            })
+            .spawn(&tasks, "nodes");
+        self.lock().insert(cluster.clone(), Watched { digest, client, nodes, tasks });
+        true
+    }
+
+    /// The cluster's nodes and a client for it, while they are watched.
+    pub(crate) fn of(&self, cluster: &ObjectKey) -> Option<(Informer<Node>, Client)> {
+        self.lock().get(cluster).map(|watched| (watched.nodes.clone(), watched.client.clone()))
+    }
+
+    /// Ends the watch of a cluster, if there is one.
+    pub(crate) async fn stop(&self, cluster: &ObjectKey) {
+        let watched = self.lock().remove(cluster);
+        if let Some(watched) = watched {
+            watched.stop().await;
+        }
+    }
+
+    /// Ends all of them.
+    pub(crate) async fn stop_all(&self) {
+        let all: Vec<_> = self.lock().drain().map(|(_, watched)| watched).collect();
+        futures::future::join_all(all.iter().map(Watched::stop)).await;
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<ObjectKey, Watched>> {
+        self.watched.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+// === impl Watched ===
+
+impl Watched {
+    async fn stop(&self) {
+        self.tasks.shutdown().request(Reason::Asked("the nodes are no longer watched".to_owned()));
+        if let Err(error) = self.tasks.drain(PATIENCE).await {
+            warn!(%error, "watch of nodes had to be cut off");
+        }
+    }
+}

@@ -1,0 +1,102 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use kube::Client;
+use pilothouse_informer::ObjectKey;
+use pilothouse_runtime::reconcile::{ControllerStatus, Handle, Options};
+use pilothouse_runtime::{Clock, Controller, Shutdown, Tasks};
+use prometheus_client::registry::Registry;
+
+use crate::caches::{Caches, Watches};
+use crate::hosted_cluster::HostedClusters;
+use crate::hosted_nodes::HostedNodes;
+use crate::metrics::Metrics;
+use crate::node_pool::NodePools;
+use crate::published::Published;
+use crate::{Config, Error};
+
+/// How long passes that run may take to finish at shutdown.
+const DRAIN: Duration = Duration::from_secs(20);
+
+/// What the operator needs from outside.
+pub struct Deps<'a> {
+    /// The management cluster, which serves the definitions of `pilothouse-crds`.
+    pub client: Client,
+    /// The time.
+    pub clock: Clock,
+    /// Where its numbers are kept.
+    pub registry: &'a mut Registry,
+}
+
+/// The operator.
+pub struct Service {
+    watches: Watches,
+    caches: Caches,
+    nodes: Arc<HostedNodes>,
+    clusters: Controller<HostedClusters>,
+    pools: Controller<NodePools>,
+}
+
+// === impl Service ===
+
+impl Service {
+    /// Puts it together. Nothing is watched before [`run`](Self::run).
+    ///
+    /// # Errors
+    ///
+    /// None yet; the shape is that of every service.
+    pub async fn build(config: Config, deps: Deps<'_>) -> Result<Self, Error> {
+        let Deps { client, clock, registry } = deps;
+        let watches = Watches::new(&client);
+        let caches = watches.caches();
+        let nodes = Arc::new(HostedNodes::default());
+        let options = Options { concurrency: config.concurrency, ..Options::default() };
+        let clusters = HostedClusters {
+            client: client.clone(),
+            clock: clock.clone(),
+            config: config.clone(),
+            caches: caches.clone(),
+            published: Arc::new(Published::default()),
+            nodes: nodes.clone(),
+            metrics: Metrics::new(registry, caches.clone()),
+        };
+        let pools = NodePools { client, clock, config, caches: caches.clone(), nodes: nodes.clone() };
+        let clusters = Controller::new("hosted-clusters", clusters, options.clone());
+        let pools = Controller::new("node-pools", pools, options);
+        nodes.connect(pools.handle());
+        Ok(Self { watches, caches, nodes, clusters, pools })
+    }
+
+    /// What each controller is at, for the debug page and for tests that wait until nothing is left to do.
+    pub fn handles(&self) -> [Handle<ObjectKey>; 2] {
+        [self.clusters.handle(), self.pools.handle()]
+    }
+
+    /// What each controller is at now.
+    pub fn status(&self) -> [ControllerStatus; 2] {
+        self.handles().map(|handle| handle.status())
+    }
+
+    /// Runs until shutdown, and returns when the passes that were running have finished.
+    ///
+    /// # Errors
+    ///
+    /// When they did not finish in time.
+    pub async fn run(self, shutdown: Shutdown) -> Result<(), Error> {
+        let Self { watches, caches, nodes, clusters, pools } = self;
+        let tasks = Tasks::new("hypershift", shutdown.clone());
+        watches.spawn(&tasks, &clusters.handle(), &pools.handle());
+        // A pass before the caches are full would take everything for missing.
+        tokio::select! {
+            () = caches.synced() => {
+                clusters.spawn(&tasks);
+                pools.spawn(&tasks);
+            }
+            () = shutdown.requested() => {}
+        }
+        shutdown.requested().await;
+        let drained = tasks.drain(DRAIN).await;
+        nodes.stop_all().await;
+        Ok(drained?)
+    }
+}
