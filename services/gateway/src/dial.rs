@@ -1,0 +1,33 @@
+//! How an endpoint is reached.
+
+use std::fmt::Debug;
+use std::io;
+use std::net::SocketAddr;
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use pilothouse_kubelet_api::Dialer;
+use tokio::net::TcpStream;
+
+/// Connects to addresses of pods.
+pub trait Dial: Debug + Send + Sync + 'static {
+    /// A connection to this address.
+    fn dial(&self, address: SocketAddr) -> BoxFuture<'_, io::Result<TcpStream>>;
+}
+
+/// For pods in a network that this process is part of.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Direct;
+
+impl Dial for Direct {
+    fn dial(&self, address: SocketAddr) -> BoxFuture<'_, io::Result<TcpStream>> {
+        TcpStream::connect(address).boxed()
+    }
+}
+
+/// For pods of a node in a network of its own, which hands connections out.
+impl Dial for Dialer {
+    fn dial(&self, address: SocketAddr) -> BoxFuture<'_, io::Result<TcpStream>> {
+        self.connect(address).boxed()
+    }
+}

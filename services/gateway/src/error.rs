@@ -1,0 +1,23 @@
+//! Why the gateway cannot run.
+
+use std::io;
+use std::net::SocketAddr;
+
+use pilothouse_runtime::StillRunning;
+
+/// Why the gateway cannot be built, or did not end well.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// Its port is not to be had.
+    #[error("the gateway cannot listen on {address}; choose another address with its `listen` setting")]
+    Bind {
+        /// The address.
+        address: SocketAddr,
+        /// Why not.
+        source: io::Error,
+    },
+    /// Not everything ended in time.
+    #[error("not all of the gateway's tasks ended in time")]
+    Drain(#[source] StillRunning),
+}

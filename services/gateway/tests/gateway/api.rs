@@ -1,0 +1,121 @@
+//! As much of a Kubernetes API as the gateway uses: lists and watches of routes and endpoints, and status patches.
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::sync::{Arc, Mutex};
+
+use axum::body::Body;
+use axum::extract::{Path, Query, State};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, patch};
+use axum::{Json, Router};
+use futures::stream;
+use kube::Client;
+use serde_json::{Value, json};
+use tokio::sync::watch;
+
+/// What the cluster holds. A cheap handle.
+#[derive(Clone)]
+pub(crate) struct Api {
+    log: Arc<Mutex<Log>>,
+    changed: watch::Sender<usize>,
+}
+
+/// Every change there was; its length is the resource version.
+#[derive(Default)]
+struct Log {
+    objects: BTreeMap<(&'static str, String, String), Value>,
+    events: Vec<(&'static str, Value)>,
+}
+
+impl Api {
+    pub(crate) fn new() -> Self {
+        Self { log: Arc::default(), changed: watch::Sender::new(0) }
+    }
+
+    pub(crate) fn client(&self) -> Client {
+        let routes = "/apis/route.openshift.io/v1";
+        let router = Router::new()
+            .route(&format!("{routes}/routes"), get(|state, query| look(state, "routes", query)))
+            .route("/api/v1/endpoints", get(|state, query| look(state, "endpoints", query)))
+            .route(&format!("{routes}/namespaces/{{namespace}}/routes/{{name}}/status"), patch(write_status))
+            .with_state(self.clone());
+        Client::new(router, "default")
+    }
+
+    pub(crate) fn apply(&self, resource: &'static str, mut object: Value) {
+        let mut log = self.log.lock().unwrap();
+        let version = log.events.len() + 1;
+        object["metadata"]["resourceVersion"] = json!(version.to_string());
+        let event = json!({ "type": "MODIFIED", "object": object });
+        log.objects.insert(key(resource, &object), object);
+        log.events.push((resource, event));
+        self.changed.send_replace(version);
+    }
+
+    pub(crate) fn delete(&self, resource: &'static str, namespace: &str, name: &str) {
+        let mut log = self.log.lock().unwrap();
+        let mut object = log.objects.remove(&(resource, namespace.to_owned(), name.to_owned())).unwrap();
+        let version = log.events.len() + 1;
+        object["metadata"]["resourceVersion"] = json!(version.to_string());
+        log.events.push((resource, json!({ "type": "DELETED", "object": object })));
+        self.changed.send_replace(version);
+    }
+
+    pub(crate) fn get(&self, resource: &'static str, namespace: &str, name: &str) -> Value {
+        let key = (resource, namespace.to_owned(), name.to_owned());
+        self.log.lock().unwrap().objects.get(&key).cloned().unwrap_or_default()
+    }
+}
+
+fn key(resource: &'static str, object: &Value) -> (&'static str, String, String) {
+    let text = |field: &str| object["metadata"][field].as_str().unwrap().to_owned();
+    (resource, text("namespace"), text("name"))
+}
+
+async fn look(
+    State(api): State<Api>,
+    resource: &'static str,
+    Query(query): Query<BTreeMap<String, String>>,
+) -> Response {
+    if !query.contains_key("watch") {
+        let log = api.log.lock().unwrap();
+        let items: Vec<_> = log
+            .objects
+            .iter()
+            .filter(|((of, ..), _)| *of == resource)
+            .map(|(_, object)| object.clone())
+            .collect();
+        let version = log.events.len().to_string();
+        return Json(json!({ "metadata": { "resourceVersion": version }, "items": items })).into_response();
+    }
+    let from: usize = query["resourceVersion"].parse().unwrap();
+    let changed = api.changed.subscribe();
+    let lines = stream::unfold((api, changed, from), move |(api, mut changed, mut at)| async move {
+        loop {
+            let next = api.log.lock().unwrap().events.get(at).cloned();
+            match next {
+                None => changed.wait_for(|version| *version > at).await.ok()?,
+                Some((of, event)) => {
+                    at += 1;
+                    if of == resource {
+                        return Some((Ok::<_, Infallible>(format!("{event}\n")), (api, changed, at)));
+                    }
+                    continue;
+                }
+            };
+        }
+    });
+    Body::from_stream(lines).into_response()
+}
+
+async fn write_status(
+    State(api): State<Api>,
+    Path((namespace, name)): Path<(String, String)>,
+    Json(patch): Json<Value>,
+) -> Json<Value> {
+    let mut object = api.get("routes", &namespace, &name);
+    object["status"] = patch["status"].clone();
+    api.apply("routes", object.clone());
+    Json(object)
+}

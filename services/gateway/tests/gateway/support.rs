@@ -1,0 +1,186 @@
+//! A gateway with endpoints behind it, in one line.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use pilothouse_gateway::{Config, Deps, Direct, Handle, Service};
+use pilothouse_http::Health;
+use pilothouse_pki::{Authority, AuthorityRequest, LeafRequest, Subject};
+use pilothouse_runtime::{Clock, OnExit, Reason, Shutdown, Tasks};
+use pilothouse_test_support::eventually;
+use prometheus_client::registry::Registry;
+use rustls::crypto::aws_lc_rs;
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, RootCertStore, ServerConfig};
+use serde_json::json;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio_rustls::{TlsAcceptor, TlsConnector, client::TlsStream};
+
+use crate::api::Api;
+
+/// Far beyond anything that works; a test that reaches it has failed.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+
+pub(crate) struct Gateway {
+    pub(crate) api: Api,
+    pub(crate) address: SocketAddr,
+    pub(crate) handle: Handle,
+    registry: Registry,
+    shutdown: Shutdown,
+    tasks: Tasks,
+    authority: Authority,
+}
+
+impl Gateway {
+    pub(crate) async fn start(config: Config) -> Self {
+        let request = AuthorityRequest::new(Subject::try_new("test").unwrap());
+        let authority = Authority::self_signed(&request, &Clock::system()).unwrap();
+        let (api, shutdown) = (Api::new(), Shutdown::new());
+        let mut registry = Registry::default();
+        let deps = Deps {
+            client: api.client(),
+            dialer: Arc::new(Direct),
+            clock: Clock::system(),
+            health: Health::new(shutdown.clone()),
+            registry: &mut registry,
+        };
+        let listen = SocketAddr::from(([127, 0, 0, 1], 0));
+        let service = Service::build(Config { listen, ..config }, deps).await.unwrap();
+        let (address, handle) = (service.local_address(), service.handle());
+        let tasks = Tasks::new("test", shutdown.clone());
+        let own = shutdown.clone();
+        tasks.spawn("gateway", OnExit::StopProcess, async move { Ok(service.run(own).await?) });
+        Self { api, address, handle, registry, shutdown, tasks, authority }
+    }
+
+    /// A cluster with an endpoint that answers every line with its own name, and a route to it.
+    pub(crate) async fn cluster(&self, name: &str) -> String {
+        let host = format!("api.{name}.pilothouse.test");
+        let address = self.endpoint(&host, name).await;
+        self.endpoints(name, address);
+        self.route(name, "kube-apiserver", &host, "2026-01-01T00:00:00Z");
+        self.until_served(&host, &format!("{name}/kube-apiserver")).await;
+        host
+    }
+
+    pub(crate) fn route(&self, namespace: &str, name: &str, host: &str, created: &str) {
+        self.api.apply(
+            "routes",
+            json!({
+                "apiVersion": "route.openshift.io/v1",
+                "kind": "Route",
+                "metadata": { "namespace": namespace, "name": name, "creationTimestamp": created },
+                "spec": {
+                    "host": host,
+                    "to": { "kind": "Service", "name": "kube-apiserver" },
+                    "tls": { "termination": "passthrough" },
+                },
+            }),
+        );
+    }
+
+    pub(crate) fn endpoints(&self, namespace: &str, address: SocketAddr) {
+        self.api.apply(
+            "endpoints",
+            json!({
+                "apiVersion": "v1",
+                "kind": "Endpoints",
+                "metadata": { "namespace": namespace, "name": "kube-apiserver" },
+                "subsets": [{ "addresses": [{ "ip": address.ip() }], "ports": [{ "port": address.port() }] }],
+            }),
+        );
+    }
+
+    pub(crate) async fn until_served(&self, host: &str, route: &str) {
+        eventually("the host is served", PATIENCE, || async {
+            let hosts = self.handle.hosts();
+            let found = hosts.iter().any(|(served, by)| served == host && by.to_string() == route);
+            if found { Ok(()) } else { Err(format!("{hosts:?}")) }
+        })
+        .await;
+    }
+
+    /// A TLS server that says `text` for every byte that it gets.
+    async fn endpoint(&self, host: &str, text: &str) -> SocketAddr {
+        let names = [host.parse().unwrap()];
+        let request = LeafRequest::server(Subject::try_new("endpoint").unwrap(), names);
+        let identity = self.authority.issue(&request, &Clock::system()).unwrap();
+        let config = ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(identity.chain_der(), identity.key().to_der())
+            .unwrap();
+        let acceptor = TlsAcceptor::from(Arc::new(config));
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (tasks, text) = (self.tasks.clone(), text.to_owned());
+        self.tasks.spawn("endpoint", OnExit::Expendable, async move {
+            loop {
+                let (stream, _) = listener.accept().await?;
+                let (acceptor, text) = (acceptor.clone(), text.clone());
+                tasks.spawn("endpoint connection", OnExit::Expendable, async move {
+                    let mut stream = acceptor.accept(stream).await?;
+                    while stream.read_u8().await.is_ok() {
+                        stream.write_all(text.as_bytes()).await?;
+                        stream.flush().await?;
+                    }
+                    Ok(())
+                });
+            }
+        });
+        address
+    }
+
+    /// Connects as a client of that host does.
+    pub(crate) async fn connect(&self, host: &str) -> io::Result<TlsStream<TcpStream>> {
+        let mut roots = RootCertStore::empty();
+        roots.add(self.authority.certificate().der().clone()).unwrap();
+        let config = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        let stream = TcpStream::connect(self.address).await?;
+        let name = ServerName::try_from(host.to_owned()).unwrap();
+        TlsConnector::from(Arc::new(config)).connect(name, stream).await
+    }
+
+    /// Who answers behind the host.
+    pub(crate) async fn who(&self, host: &str) -> String {
+        let mut stream = self.connect(host).await.unwrap();
+        ask(&mut stream).await.unwrap()
+    }
+
+    pub(crate) fn request_stop(&self) {
+        self.shutdown.request(Reason::Asked("the test is over".to_owned()));
+    }
+
+    /// Stops it and fails if anything is left running or went wrong.
+    pub(crate) async fn stop(self) {
+        self.request_stop();
+        self.tasks.drain(PATIENCE).await.unwrap();
+        assert_eq!(self.shutdown.reason(), Some(Reason::Asked("the test is over".to_owned())));
+    }
+
+    /// Waits until a line of the metrics reads like this.
+    pub(crate) async fn until_numbers_say(&self, line: &str) {
+        eventually(&format!("the metrics say {line}"), PATIENCE, || async {
+            let mut text = String::new();
+            prometheus_client::encoding::text::encode(&mut text, &self.registry).unwrap();
+            if text.lines().any(|found| found == line) { Ok(()) } else { Err(text) }
+        })
+        .await;
+    }
+}
+
+/// Sends a byte, and reads what comes back.
+pub(crate) async fn ask(stream: &mut TlsStream<TcpStream>) -> io::Result<String> {
+    stream.write_all(b"?").await?;
+    let mut answer = [0; 64];
+    let read = tokio::time::timeout(PATIENCE, stream.read(&mut answer)).await.unwrap()?;
+    Ok(String::from_utf8_lossy(&answer[..read]).into_owned())
+}
