@@ -1,0 +1,33 @@
+//! The hub model of the resource provider, its wire versions, conversions and validation.
+//!
+//! Each api-version is a module of wire types and converts to and from one internal model, [`hub`], which handlers,
+//! records and controllers speak. [`Version`] is the list of those served, and the only way in and out:
+//!
+//! * **In** ([`Version::cluster_put`], [`Version::cluster_patch`], and the same for node pools): JSON is read, what is absent gets its
+//!   default, what an older version cannot see is kept from the stored resource, what is read-only is ignored, and the
+//!   result is validated. *All* problems are reported at once, each with the exact path of its field ([`Invalid`]).
+//! * **Out** ([`Version::cluster_write`]): the hub is destructured without `..`, so that a new field does not compile until
+//!   every version has said what it does with it.
+//!
+//! Nothing here knows the clock, the store or HTTP.
+
+pub mod hub;
+mod invalid;
+mod merge;
+mod name;
+mod release;
+mod v2024_06_10_preview;
+mod v2026_10_01;
+mod validate;
+mod version;
+mod wire;
+
+pub use self::invalid::{FieldError, Invalid};
+pub use self::name::{ClusterName, NodePoolName};
+pub use self::release::{Minor, Release};
+pub use self::version::{Target, Version};
+
+/// The resource type of clusters, below the provider's namespace.
+pub const CLUSTERS: &str = "hcpOpenShiftClusters";
+/// The resource type of node pools, below a cluster.
+pub const NODE_POOLS: &str = "nodePools";

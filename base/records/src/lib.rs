@@ -1,0 +1,33 @@
+//! Typed documents of the resource provider over the store.
+//!
+//! What is stored, and why:
+//!
+//! * [`Subscription`]: whether a subscription may use the provider, as ARM told it.
+//! * [`Cluster`] and [`NodePool`]: the hub model of a resource, and what ties it to the work on it: the operation that
+//!   holds it, and its id at Clusters Service.
+//! * [`Operation`]: one piece of work from its acceptance to its end: who asked, under which correlation id, what is
+//!   to be sent to Clusters Service, every step so far, and the cause if it failed. Kept for a week after it ended.
+//!
+//! What is *not* stored: anything that can be asked of Clusters Service again, credentials, and the wire form of a
+//! request.
+//!
+//! All documents of a subscription are in its partition, so that a resource and its operation are written in one
+//! transaction ([`Change`]): whoever sees one sees the other. Queries are methods of [`Records`], one file per kind.
+
+mod change;
+mod cluster;
+mod error;
+mod node_pool;
+mod operation;
+mod records;
+mod stored;
+mod subscription;
+
+pub use self::change::Change;
+pub use self::cluster::Cluster;
+pub use self::error::Error;
+pub use self::node_pool::NodePool;
+pub use self::operation::{Followed, Operation, OperationFeed, Request, Step};
+pub use self::records::{Listed, Records, catalog};
+pub use self::stored::Stored;
+pub use self::subscription::{Subscription, SubscriptionState};
