@@ -1,0 +1,72 @@
+//! Why a request is not carried out, and the one place that knows ARM's shape of it.
+
+use axum::Json;
+use axum::response::{IntoResponse as _, Response};
+use http::{HeaderValue, StatusCode};
+use pilothouse_arm::{CloudError, ErrorCode, ResourceId, header};
+use pilothouse_http::Context;
+use pilothouse_runtime::Chain;
+use tracing::error;
+
+use crate::provider::Kind;
+
+/// Why a request is not carried out.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Refusal {
+    #[error("there is nothing at this path")]
+    NoSuchPath,
+    #[error("the method is not allowed here")]
+    Method,
+    #[error("the query parameter `api-version` is missing or not a date")]
+    ApiVersion,
+    #[error("the body is not a JSON object with a `location`: {0}")]
+    Body(String),
+    #[error("`{0}` is not a type of resource that exists here")]
+    UnknownType(String),
+    #[error("`{0}` does not exist")]
+    NotFound(ResourceId),
+    #[error("`{id}` is in `{location}`; it cannot be moved")]
+    Moved { id: ResourceId, location: String },
+    #[error("`{0}` changes too often; try again")]
+    Busy(ResourceId),
+    #[error("the store failed")]
+    Store(#[from] pilothouse_store::Error),
+}
+
+impl Refusal {
+    pub(crate) fn answer(self, context: &Context) -> Response {
+        let text = self.to_string();
+        let cloud_error = match &self {
+            Self::NoSuchPath => CloudError::path_not_found(),
+            Self::Method => CloudError::new(ErrorCode::NotFound, text).with_status(405),
+            Self::ApiVersion => CloudError::new(ErrorCode::InvalidParameter, text).with_target("api-version"),
+            Self::Body(_) => CloudError::new(ErrorCode::InvalidRequestContent, text),
+            Self::UnknownType(_) => {
+                let message = format!("{text}; the types are {}", Kind::names());
+                CloudError::new(ErrorCode::InvalidResourceType, message)
+            }
+            Self::NotFound(id) => CloudError::resource_not_found(id),
+            Self::Moved { id, .. } | Self::Busy(id) => CloudError::conflict(id, text),
+            Self::Store(store) => {
+                error!(error = %Chain(&self), "a request failed");
+                if store.is_retryable() {
+                    CloudError::unavailable("the store is not available; try again")
+                } else {
+                    CloudError::internal(context.request_id())
+                }
+            }
+        };
+        let status = StatusCode::from_u16(cloud_error.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let mut response = (status, Json(&cloud_error)).into_response();
+        let headers = response.headers_mut();
+        for (name, value) in [
+            (header::ERROR_CODE, cloud_error.details().code.as_str()),
+            (header::REQUEST_ID, context.request_id()),
+        ] {
+            if let Ok(value) = HeaderValue::from_str(value) {
+                headers.insert(name, value);
+            }
+        }
+        response
+    }
+}

@@ -1,0 +1,63 @@
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use pilothouse_http::{Listener, ListenerConfig, Metrics, Stack};
+use pilothouse_runtime::{Clock, OnExit, Shutdown, Tasks};
+use pilothouse_store::Store;
+use prometheus_client::registry::Registry;
+
+use crate::config::Config;
+use crate::error::Error;
+use crate::resources::Resources;
+use crate::rest;
+
+/// How long what was accepted may take to finish at shutdown.
+const DRAIN: Duration = Duration::from_secs(30);
+
+/// What the cloud needs from outside.
+#[derive(Debug)]
+pub struct Deps<'a> {
+    /// Opened with [`crate::catalog`].
+    pub store: Store,
+    /// The clock.
+    pub clock: Clock,
+    /// Where numbers are registered; the prefix is the cloud's own.
+    pub registry: &'a mut Registry,
+}
+
+/// The cloud, ready to run.
+#[derive(Debug)]
+pub struct Service {
+    listener: Listener,
+    metrics: Metrics,
+    resources: Resources,
+}
+
+impl Service {
+    /// Binds the port; nothing runs yet.
+    pub async fn build(config: Config, deps: Deps<'_>) -> Result<Self, Error> {
+        let Deps { store, clock, registry } = deps;
+        let listen =
+            ListenerConfig { address: config.listen, ..ListenerConfig::loopback(config.listen.port()) };
+        let listener = Listener::bind("the cloud's resource manager", &listen, &clock).await?;
+        let metrics = Metrics::new(registry.sub_registry_with_prefix("cloud"));
+        Ok(Self { listener, metrics, resources: Resources::new(store) })
+    }
+
+    /// Where it listens, with the real port.
+    pub fn local_address(&self) -> SocketAddr {
+        self.listener.local_address()
+    }
+
+    /// Serves until shutdown; returns when drained.
+    pub async fn run(self, shutdown: Shutdown) -> Result<(), Error> {
+        let Self { listener, metrics, resources } = self;
+        let tasks = Tasks::new("cloud", shutdown.clone());
+        let router = Stack::new(metrics.clone()).around(rest::router(resources));
+        let own = tasks.clone();
+        tasks.spawn("serve", OnExit::StopProcess, async move { listener.serve(router, metrics, &own).await });
+        shutdown.requested().await;
+        tasks.drain(DRAIN).await?;
+        Ok(())
+    }
+}

@@ -1,0 +1,236 @@
+use futures::Stream;
+use http::{Method, StatusCode};
+use pilothouse_http::{Call, Context, Response};
+use serde::de::DeserializeOwned;
+use url::Url;
+
+use crate::{
+    BASES, Cluster, ClusterId, Cursor, Error, ErrorBody, Event, List, ListQuery, NewCluster, NewNodePool,
+    NodePool, NodePoolId, NodePoolUpdate, ProvisionShard, watch,
+};
+
+/// Talks to Clusters Service. A cheap handle over one pool of connections.
+///
+/// Every call takes the [`Context`] of the work it belongs to: its correlation id travels along, its deadline holds.
+#[derive(Clone, Debug)]
+pub struct Client {
+    http: pilothouse_http::Client,
+    base: Url,
+}
+
+impl Client {
+    /// A client of the service at `address`, such as `http://127.0.0.1:8001`.
+    ///
+    /// # Errors
+    ///
+    /// When nothing can be appended to the address.
+    pub fn try_new(http: pilothouse_http::Client, address: &Url) -> Result<Self, Error> {
+        if address.cannot_be_a_base() {
+            return Err(Error::Address(address.to_string()));
+        }
+        let mut base = address.clone();
+        base.set_path(BASES[0]);
+        base.set_query(None);
+        Ok(Self { http, base })
+    }
+
+    /// Creates a cluster, or finds the one that the same operation created before.
+    pub async fn cluster_create(&self, context: &Context, cluster: &NewCluster) -> Result<Cluster, Error> {
+        // The service recognises the operation, so sending it twice is harmless.
+        let call = self.call(Method::POST, &["clusters"]).context(context).json(cluster).idempotent();
+        read(call.send().await?).await
+    }
+
+    /// Checks what creating a cluster would be refused for, and changes nothing. The answer is the cluster as it
+    /// would be.
+    pub async fn cluster_preflight(&self, context: &Context, cluster: &NewCluster) -> Result<Cluster, Error> {
+        let mut url = self.url(&["clusters"]);
+        url.set_query(Some("dryRun=true"));
+        let call = self.http.post(url).context(context).json(cluster).idempotent();
+        read(call.send().await?).await
+    }
+
+    /// One cluster.
+    pub async fn cluster_get(&self, context: &Context, id: &ClusterId) -> Result<Cluster, Error> {
+        read(self.call(Method::GET, &["clusters", id.as_str()]).context(context).send().await?).await
+    }
+
+    /// The clusters that a query matches.
+    pub async fn cluster_list(&self, context: &Context, query: &ListQuery) -> Result<List<Cluster>, Error> {
+        self.list(context, &["clusters"], query).await
+    }
+
+    /// Asks for a cluster to be deleted. It is gone when [`Self::cluster_get`] or a watch says so.
+    pub async fn cluster_delete(&self, context: &Context, id: &ClusterId) -> Result<(), Error> {
+        accepted(self.call(Method::DELETE, &["clusters", id.as_str()]).context(context).send().await?).await
+    }
+
+    /// The management cluster that hosts a cluster.
+    pub async fn provision_shard(&self, context: &Context, id: &ClusterId) -> Result<ProvisionShard, Error> {
+        let call = self.call(Method::GET, &["clusters", id.as_str(), "provision_shard"]);
+        read(call.context(context).send().await?).await
+    }
+
+    /// Creates a node pool, or finds the one that the same operation created before.
+    pub async fn node_pool_create(
+        &self,
+        context: &Context,
+        cluster: &ClusterId,
+        node_pool: &NewNodePool,
+    ) -> Result<NodePool, Error> {
+        let call = self.call(Method::POST, &["clusters", cluster.as_str(), "node_pools"]);
+        read(call.context(context).json(node_pool).idempotent().send().await?).await
+    }
+
+    /// Checks what creating a node pool would be refused for, and changes nothing.
+    pub async fn node_pool_preflight(
+        &self,
+        context: &Context,
+        cluster: &ClusterId,
+        node_pool: &NewNodePool,
+    ) -> Result<NodePool, Error> {
+        let mut url = self.url(&["clusters", cluster.as_str(), "node_pools"]);
+        url.set_query(Some("dryRun=true"));
+        read(self.http.post(url).context(context).json(node_pool).idempotent().send().await?).await
+    }
+
+    /// One node pool.
+    pub async fn node_pool_get(
+        &self,
+        context: &Context,
+        cluster: &ClusterId,
+        id: &NodePoolId,
+    ) -> Result<NodePool, Error> {
+        let path = ["clusters", cluster.as_str(), "node_pools", id.as_str()];
+        read(self.call(Method::GET, &path).context(context).send().await?).await
+    }
+
+    /// The node pools of a cluster.
+    pub async fn node_pool_list(
+        &self,
+        context: &Context,
+        cluster: &ClusterId,
+        query: &ListQuery,
+    ) -> Result<List<NodePool>, Error> {
+        self.list(context, &["clusters", cluster.as_str(), "node_pools"], query).await
+    }
+
+    /// Asks for a node pool to be changed, or finds that the same operation asked before. It is done when the node pool
+    /// is ready again.
+    pub async fn node_pool_update(
+        &self,
+        context: &Context,
+        cluster: &ClusterId,
+        id: &NodePoolId,
+        update: &NodePoolUpdate,
+    ) -> Result<NodePool, Error> {
+        let path = ["clusters", cluster.as_str(), "node_pools", id.as_str()];
+        read(self.call(Method::PATCH, &path).context(context).json(update).idempotent().send().await?).await
+    }
+
+    /// Checks what changing a node pool would be refused for, and changes nothing.
+    pub async fn node_pool_update_preflight(
+        &self,
+        context: &Context,
+        cluster: &ClusterId,
+        id: &NodePoolId,
+        update: &NodePoolUpdate,
+    ) -> Result<NodePool, Error> {
+        let mut url = self.url(&["clusters", cluster.as_str(), "node_pools", id.as_str()]);
+        url.set_query(Some("dryRun=true"));
+        let call = self.http.call(Method::PATCH, url);
+        read(call.context(context).json(update).idempotent().send().await?).await
+    }
+
+    /// Asks for a node pool to be deleted. It is gone when [`Self::node_pool_get`] or a watch says so.
+    pub async fn node_pool_delete(
+        &self,
+        context: &Context,
+        cluster: &ClusterId,
+        id: &NodePoolId,
+    ) -> Result<(), Error> {
+        let path = ["clusters", cluster.as_str(), "node_pools", id.as_str()];
+        accepted(self.call(Method::DELETE, &path).context(context).send().await?).await
+    }
+
+    /// Follows all clusters and node pools: from a cursor, or from the beginning with everything there is.
+    ///
+    /// The stream ends when the connection does: watch again from the last cursor seen.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::is_gone`] when the cursor is too old: watch again without one.
+    pub async fn watch(
+        &self,
+        after: Option<&Cursor>,
+    ) -> Result<impl Stream<Item = Result<Event, Error>> + Send + use<>, Error> {
+        let mut url = self.url(&["events"]);
+        if let Some(after) = after {
+            url.query_pairs_mut().append_pair("after", after.as_str());
+        }
+        let response = self.http.get(url).streaming().send().await?;
+        if response.status() == StatusCode::OK {
+            return Ok(watch::events(response));
+        }
+        Err(refusal(response).await)
+    }
+
+    async fn list<T: DeserializeOwned>(
+        &self,
+        context: &Context,
+        path: &[&str],
+        query: &ListQuery,
+    ) -> Result<List<T>, Error> {
+        let mut url = self.url(path);
+        append(&mut url, query);
+        read(self.http.get(url).context(context).send().await?).await
+    }
+
+    fn call(&self, method: Method, path: &[&str]) -> Call {
+        self.http.call(method, self.url(path))
+    }
+
+    fn url(&self, path: &[&str]) -> Url {
+        let mut url = self.base.clone();
+        if let Ok(mut segments) = url.path_segments_mut() {
+            segments.extend(path);
+        }
+        url
+    }
+}
+
+fn append(url: &mut Url, query: &ListQuery) {
+    let ListQuery { search, order, page, size } = query;
+    let mut pairs = url.query_pairs_mut();
+    let texts = [("search", search.clone()), ("order", order.clone())];
+    let numbers = [("page", page.map(|page| page.to_string())), ("size", size.map(|size| size.to_string()))];
+    for (name, value) in texts.into_iter().chain(numbers) {
+        if let Some(value) = value {
+            pairs.append_pair(name, &value);
+        }
+    }
+}
+
+async fn read<T: DeserializeOwned>(response: Response) -> Result<T, Error> {
+    if !response.status().is_success() {
+        return Err(refusal(response).await);
+    }
+    let status = response.status();
+    let body = response.bytes().await?;
+    serde_json::from_slice(&body).map_err(|error| Error::Unreadable { status, source: Some(error) })
+}
+
+async fn accepted(response: Response) -> Result<(), Error> {
+    if response.status().is_success() { Ok(()) } else { Err(refusal(response).await) }
+}
+
+async fn refusal(response: Response) -> Error {
+    let status = response.status();
+    match response.bytes().await {
+        Ok(body) => match serde_json::from_slice::<ErrorBody>(&body) {
+            Ok(body) => Error::Refused(Box::new(body)),
+            Err(error) => Error::Unreadable { status, source: Some(error) },
+        },
+        Err(error) => error.into(),
+    }
+}

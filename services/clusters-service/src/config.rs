@@ -1,0 +1,155 @@
+use std::net::{Ipv4Addr, SocketAddr};
+
+use pilothouse_runtime::config::{Duration, SecretFile};
+use serde::{Deserialize, Serialize};
+use url::Url;
+
+use crate::error::Error;
+
+/// How Clusters Service runs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// Where it listens; port 0 takes a free one.
+    pub listen: SocketAddr,
+    /// The address of the cloud's resource manager. There is no default: it is different in every region.
+    pub cloud: String,
+    /// Part of the namespaces of hosted clusters, `ocm-<environment>-<id>`.
+    pub environment: String,
+    /// The region's name.
+    pub region: String,
+    /// The zone that clusters' names are in.
+    pub base_domain: String,
+    /// Releases are `<repository>:<version>`.
+    pub release_repository: String,
+    /// The oldest and the newest minor version of OpenShift 4 that can be served.
+    pub minor_versions: (u32, u32),
+    /// The pull secret of every cluster, a Docker configuration file. Without one, clusters pull anonymously.
+    pub pull_secret: Option<SecretFile>,
+    /// The public key that may log in to nodes; none unless given.
+    pub ssh_public_key: Option<String>,
+    /// The management clusters.
+    pub shards: Vec<Shard>,
+    /// How long each step may take before it counts as failed.
+    pub deadlines: Deadlines,
+    /// How often every cluster is looked at without any event.
+    pub resync: Duration,
+    /// How many clusters are worked on at once.
+    pub concurrency: usize,
+}
+
+/// A management cluster.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Shard {
+    /// Its id.
+    pub id: String,
+    /// Its name at Maestro.
+    pub consumer: String,
+    /// The namespace of `ManifestWork`s that its own agent applies to itself.
+    pub work_namespace: String,
+    /// Where its customers' managed identities are.
+    pub managed_identities_key_vault_url: String,
+    /// Maestro's addresses, shown to whoever asks for the shard.
+    pub maestro_rest_url: String,
+    /// Maestro's gRPC address, likewise.
+    pub maestro_grpc_url: String,
+}
+
+/// How long each step may take before it counts as failed. Work goes on afterwards, and may still succeed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Deadlines {
+    /// Preparing the cloud's resources.
+    pub cloud: Duration,
+    /// From the posted manifests to a cluster that answers.
+    pub install: Duration,
+    /// From a node pool's posted manifest to nodes that are ready.
+    pub node_pool: Duration,
+    /// Deleting anything.
+    pub delete: Duration,
+}
+
+/// A namespace's name has 63 characters; see the design of names.
+const LONGEST_ENVIRONMENT: usize = 9;
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            listen: (Ipv4Addr::LOCALHOST, 0).into(),
+            cloud: String::new(),
+            environment: "local".to_owned(),
+            region: "local".to_owned(),
+            base_domain: "pilothouse.test".to_owned(),
+            release_repository: "pilothouse/release".to_owned(),
+            minor_versions: (17, 21),
+            pull_secret: None,
+            ssh_public_key: None,
+            shards: vec![Shard::default()],
+            deadlines: Deadlines::default(),
+            resync: Duration::from_secs(300),
+            concurrency: 32,
+        }
+    }
+}
+
+impl Default for Shard {
+    fn default() -> Self {
+        Self {
+            id: "local".to_owned(),
+            consumer: "local-cluster".to_owned(),
+            work_namespace: "local-cluster".to_owned(),
+            managed_identities_key_vault_url: "https://local-cx-mi-1.vault.pilothouse.test".to_owned(),
+            maestro_rest_url: String::new(),
+            maestro_grpc_url: String::new(),
+        }
+    }
+}
+
+impl Default for Deadlines {
+    fn default() -> Self {
+        Self {
+            cloud: Duration::from_secs(5 * 60),
+            install: Duration::from_secs(20 * 60),
+            node_pool: Duration::from_secs(20 * 60),
+            delete: Duration::from_secs(25 * 60),
+        }
+    }
+}
+
+impl Config {
+    /// Checked once, at the edge.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        let refused = |key, problem: String| Err(Error::Config { key, problem });
+        let label = |text: &str| {
+            !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())
+        };
+        if !label(&self.environment) || self.environment.len() > LONGEST_ENVIRONMENT {
+            let problem = format!("must be 1 to {LONGEST_ENVIRONMENT} lower-case letters and digits");
+            return refused("environment", problem);
+        }
+        if self.shards.is_empty() {
+            return refused("shards", "must name at least one management cluster".to_owned());
+        }
+        if self.base_domain.is_empty() {
+            return refused("base_domain", "must not be empty".to_owned());
+        }
+        Ok(())
+    }
+
+    /// The address of the cloud's resource manager.
+    pub(crate) fn cloud_address(&self) -> Result<Url, Error> {
+        match Url::parse(&self.cloud) {
+            Ok(address) if !address.cannot_be_a_base() => Ok(address),
+            _ => Err(Error::Config {
+                key: "cloud",
+                problem: format!("must be the address of the cloud's resource manager, not `{}`", self.cloud),
+            }),
+        }
+    }
+
+    /// The shard of this id.
+    pub(crate) fn shard(&self, id: &str) -> Option<&Shard> {
+        self.shards.iter().find(|shard| shard.id == id)
+    }
+}

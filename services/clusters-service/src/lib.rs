@@ -1,0 +1,48 @@
+//! Clusters and node pools, from cloud resources to ManifestWorks and back.
+//!
+//! Clusters Service is where a cluster is more than a request and less than a control plane: it keeps one record per
+//! cluster, prepares what it needs in the cloud, hands it to a management cluster, and brings the news back.
+//!
+//! | step of the flow | here |
+//! |---|---|
+//! | 4: the resource provider asks | `rest`: the OCM paths; `admission`: checks and defaults; `clusters`: creating twice creates once |
+//! | 5: cloud resources | `cloud`: a client of the resource manager |
+//! | 6: manifests | `manifests`: two bundles a cluster, one a node pool; posted to Maestro over gRPC |
+//! | 12: news | `observed`: what a bundle's status says; `plan`: what that means; `rest/events`: who follows is told |
+//!
+//! # Record, plan, act
+//!
+//! What was asked for is a record before it is anything else, and the answer goes out when the record is on disk. From
+//! then on `controller` takes over: it reads the record and Maestro's bundles, makes a plan (a pure function, `plan`),
+//! writes what is going on into the record, and acts. Every action may be repeated, so a crash at any point is the
+//! ordinary path.
+//!
+//! # Tasks
+//!
+//! `clusters` (the controller), `follow the store` and `follow Maestro` (what wakes it, see `wakes`), `serve` (the
+//! listener) and one `connection` per peer. All of them end the process when they end.
+
+mod admission;
+mod cloud;
+mod cluster_id;
+mod clusters;
+mod config;
+mod controller;
+mod error;
+mod manifests;
+mod metrics;
+mod observed;
+mod plan;
+mod prefix;
+mod record;
+mod records;
+mod refusal;
+mod rest;
+mod search;
+mod service;
+mod wakes;
+
+pub use config::{Config, Deadlines, Shard};
+pub use error::Error;
+pub use records::catalog;
+pub use service::{ControllerHandle, Deps, SOURCE_ID, Service};

@@ -1,0 +1,123 @@
+//! The `HostedCluster`.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use pilothouse_crds::{
+    AvailabilityPolicy, ClusterNetworkEntry, Dns, HostedCluster, HostedClusterSpec, ManifestConfig,
+    Networking, Platform, PlatformType, PublishedService, PublishingStrategy, PublishingType, Reference,
+    Release, ResourceIdentifier, RoutePublishing, ServiceNetworkEntry, ServicePublishing,
+};
+use serde_json::{Value, json};
+
+use super::{
+    HOSTED_CLUSTER_CONDITIONS, Names, NotWritten, Settings, condition_paths, config, metadata, path,
+};
+use crate::record::ClusterRecord;
+
+pub(super) fn manifest(
+    record: &ClusterRecord,
+    settings: &Settings,
+    names: &Names,
+) -> Result<Value, NotWritten> {
+    let cluster = &record.cluster;
+    let spec = HostedClusterSpec {
+        release: Release { image: release_image(record, settings) },
+        infra_id: Some(cluster.id.to_string()),
+        platform: platform(record),
+        controller_availability_policy: AvailabilityPolicy::SingleReplica,
+        infrastructure_availability_policy: AvailabilityPolicy::SingleReplica,
+        dns: Dns { base_domain: cluster.dns.base_domain.clone(), ..Dns::default() },
+        networking: networking(record),
+        services: vec![ServicePublishing {
+            service: PublishedService::ApiServer,
+            service_publishing_strategy: PublishingStrategy {
+                type_: PublishingType::Route,
+                route: Some(RoutePublishing { hostname: Some(api_host(record)) }),
+                load_balancer: None,
+                node_port: None,
+            },
+        }],
+        pull_secret: Reference::to(names.pull_secret()),
+        ssh_key: settings.ssh_public_key.as_ref().map(|_| Reference::to(names.ssh_key())).unwrap_or_default(),
+        issuer_url: "https://kubernetes.default.svc".to_owned(),
+        ..HostedClusterSpec::default()
+    };
+    let mut hosted_cluster = HostedCluster::new(&names.hosted_cluster, spec);
+    hosted_cluster.metadata = ObjectMeta {
+        namespace: Some(names.namespace.clone()),
+        ..metadata(&names.hosted_cluster, record, &record.origin)
+    };
+    serde_json::to_value(hosted_cluster)
+}
+
+/// How the work agent applies what is in the work, and what it feeds back of it.
+pub(super) fn feedback(names: &Names) -> Vec<ManifestConfig> {
+    let mut paths = condition_paths(&HOSTED_CLUSTER_CONDITIONS);
+    paths.push(path("Endpoint-Host", ".status.controlPlaneEndpoint.host"));
+    paths.push(path("Endpoint-Port", ".status.controlPlaneEndpoint.port"));
+    paths.push(path("Version", ".status.version.history[0].version"));
+    let identifier = |group: &str, resource: &str, name: &str, namespace: &str| ResourceIdentifier {
+        group: group.to_owned(),
+        resource: resource.to_owned(),
+        name: name.to_owned(),
+        namespace: namespace.to_owned(),
+    };
+    vec![
+        config(identifier("", "namespaces", &names.namespace, ""), Vec::new()),
+        config(identifier("", "secrets", "*", &names.namespace), Vec::new()),
+        config(
+            identifier("hypershift.openshift.io", "hostedclusters", &names.hosted_cluster, &names.namespace),
+            paths,
+        ),
+    ]
+}
+
+pub(super) fn release_image(record: &ClusterRecord, settings: &Settings) -> String {
+    // Admitted versions have a number.
+    let number = record.cluster.version.number().unwrap_or_default();
+    format!("{}:{number}", settings.release_repository)
+}
+
+/// The cloud that the cluster's machines and addresses are in.
+pub(super) fn platform(record: &ClusterRecord) -> Platform {
+    let azure = &record.cluster.azure;
+    let details = json!({
+        "location": record.cluster.region.id,
+        "subscriptionID": azure.subscription_id,
+        "resourceGroup": azure.managed_resource_group_name,
+        "subnetID": azure.subnet_resource_id,
+        "securityGroupID": azure.network_security_group_resource_id,
+    });
+    let details: serde_json::Map<String, Value> = match details {
+        Value::Object(members) => members.into_iter().filter(|(_, value)| !value.is_null()).collect(),
+        _ => serde_json::Map::new(),
+    };
+    Platform {
+        type_: PlatformType::Azure,
+        other: std::collections::BTreeMap::from([("azure".to_owned(), Value::Object(details))]),
+    }
+}
+
+fn api_host(record: &ClusterRecord) -> String {
+    format!("api.{}.{}", record.cluster.domain_prefix, record.cluster.dns.base_domain)
+}
+
+fn networking(record: &ClusterRecord) -> Networking {
+    let network = &record.cluster.network;
+    let range = |cidr: &Option<String>| -> Vec<ServiceNetworkEntry> {
+        cidr.iter().map(|cidr| ServiceNetworkEntry { cidr: cidr.clone() }).collect()
+    };
+    Networking {
+        cluster_network: network
+            .pod_cidr
+            .iter()
+            .map(|cidr| ClusterNetworkEntry {
+                cidr: cidr.clone(),
+                host_prefix: network.host_prefix.map(i32::from),
+            })
+            .collect(),
+        service_network: range(&network.service_cidr),
+        machine_network: range(&network.machine_cidr),
+        network_type: network.network_type.clone().unwrap_or_default(),
+        ..Networking::default()
+    }
+}

@@ -1,0 +1,74 @@
+//! A `NodePool`.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use pilothouse_crds::{
+    ManifestConfig, NodePool, NodePoolManagement, NodePoolSpec, NodeTaint, Platform, PlatformType, Release,
+    ResourceIdentifier, UpgradeType,
+};
+use serde_json::{Value, json};
+
+use super::{
+    GENERATION_FEEDBACK, NODE_POOL_CONDITIONS, Names, NotWritten, OBSERVED_GENERATION_FEEDBACK, Settings,
+    condition_paths, config, metadata, path,
+};
+use crate::record::{ClusterRecord, NodePoolRecord};
+
+pub(super) fn manifest(
+    cluster: &ClusterRecord,
+    record: &NodePoolRecord,
+    settings: &Settings,
+    names: &Names,
+) -> Result<Value, NotWritten> {
+    let asked = &record.node_pool;
+    let number = asked.version.number().unwrap_or_default();
+    let details = json!({"vmSize": asked.azure_node_pool.vm_size});
+    let spec = NodePoolSpec {
+        cluster_name: names.hosted_cluster.clone(),
+        release: Release { image: format!("{}:{number}", settings.release_repository) },
+        platform: Platform {
+            type_: PlatformType::Azure,
+            other: std::collections::BTreeMap::from([("azure".to_owned(), details)]),
+        },
+        replicas: Some(i32::try_from(asked.replicas).unwrap_or(i32::MAX)),
+        management: NodePoolManagement {
+            upgrade_type: UpgradeType::Replace,
+            auto_repair: asked.auto_repair,
+            ..NodePoolManagement::default()
+        },
+        node_labels: asked.labels.clone(),
+        taints: asked
+            .taints
+            .iter()
+            .map(|taint| NodeTaint {
+                key: taint.key.clone(),
+                value: taint.value.clone(),
+                effect: taint.effect.clone(),
+            })
+            .collect(),
+        arch: "amd64".to_owned(),
+        ..NodePoolSpec::default()
+    };
+    let name = names.node_pool(&asked.id);
+    let mut node_pool = NodePool::new(&name, spec);
+    node_pool.metadata = ObjectMeta {
+        namespace: Some(names.namespace.clone()),
+        ..metadata(&name, cluster, record.latest_origin())
+    };
+    serde_json::to_value(node_pool)
+}
+
+pub(super) fn feedback(record: &NodePoolRecord, names: &Names) -> Vec<ManifestConfig> {
+    let mut paths = condition_paths(&NODE_POOL_CONDITIONS);
+    paths.push(path("Replicas", ".status.replicas"));
+    paths.push(path("Version", ".status.version"));
+    paths.push(path(GENERATION_FEEDBACK, ".metadata.generation"));
+    let observed = r#".status.conditions[?(@.type=="Ready")].observedGeneration"#;
+    paths.push(path(OBSERVED_GENERATION_FEEDBACK, observed));
+    let identifier = ResourceIdentifier {
+        group: "hypershift.openshift.io".to_owned(),
+        resource: "nodepools".to_owned(),
+        name: names.node_pool(&record.node_pool.id),
+        namespace: names.namespace.clone(),
+    };
+    vec![config(identifier, paths)]
+}

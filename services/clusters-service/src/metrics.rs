@@ -1,0 +1,122 @@
+//! Numbers about the service's own work. Every label is an enum.
+
+use std::collections::HashMap;
+
+use pilothouse_clusters_service_api::ClusterState;
+use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue};
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::Registry;
+
+use crate::plan::Action;
+
+/// Numbers about the service's own work. A cheap handle.
+#[derive(Clone, Debug)]
+pub(crate) struct Metrics {
+    clusters: Family<StateLabels, Gauge>,
+    actions: Family<ActionLabels, Counter>,
+    pub(crate) status_events: Counter,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct StateLabels {
+    state: State,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, EncodeLabelValue)]
+enum State {
+    Validating,
+    Pending,
+    Installing,
+    Ready,
+    Error,
+    Uninstalling,
+    Other,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ActionLabels {
+    action: ActionKind,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, EncodeLabelValue)]
+enum ActionKind {
+    PrepareCloud,
+    PostBundle,
+    UpdateBundle,
+    DeleteBundle,
+    DeleteCloud,
+    RemoveNodePool,
+    RemoveCluster,
+}
+
+const STATES: [State; 7] = [
+    State::Validating,
+    State::Pending,
+    State::Installing,
+    State::Ready,
+    State::Error,
+    State::Uninstalling,
+    State::Other,
+];
+
+impl Metrics {
+    /// Registers the numbers.
+    pub(crate) fn new(registry: &mut Registry) -> Self {
+        let metrics = Self {
+            clusters: Family::default(),
+            actions: Family::default(),
+            status_events: Counter::default(),
+        };
+        registry.register(
+            "clusters",
+            "Clusters by state, as of the last full look",
+            metrics.clusters.clone(),
+        );
+        registry.register("actions", "What the controller did", metrics.actions.clone());
+        registry.register(
+            "status_events",
+            "Statuses of bundles that Maestro sent",
+            metrics.status_events.clone(),
+        );
+        metrics
+    }
+
+    pub(crate) fn count_states(&self, states: impl Iterator<Item = ClusterState>) {
+        let mut counts: HashMap<State, i64> = STATES.into_iter().map(|state| (state, 0)).collect();
+        for state in states {
+            *counts.entry(State::of(state)).or_default() += 1;
+        }
+        for (state, count) in counts {
+            self.clusters.get_or_create(&StateLabels { state }).set(count);
+        }
+    }
+
+    pub(crate) fn acted(&self, action: &Action) {
+        let action = match action {
+            Action::PrepareCloud => ActionKind::PrepareCloud,
+            Action::Create(_) => ActionKind::PostBundle,
+            Action::Update(..) => ActionKind::UpdateBundle,
+            Action::DeleteBundle(_) => ActionKind::DeleteBundle,
+            Action::DeleteCloud => ActionKind::DeleteCloud,
+            Action::RemoveNodePool(_) => ActionKind::RemoveNodePool,
+            Action::RemoveCluster => ActionKind::RemoveCluster,
+        };
+        self.actions.get_or_create(&ActionLabels { action }).inc();
+    }
+}
+
+impl State {
+    fn of(state: ClusterState) -> Self {
+        match state {
+            ClusterState::Validating => Self::Validating,
+            ClusterState::Pending => Self::Pending,
+            ClusterState::Installing => Self::Installing,
+            ClusterState::Ready => Self::Ready,
+            ClusterState::Error => Self::Error,
+            ClusterState::Uninstalling => Self::Uninstalling,
+            _ => Self::Other,
+        }
+    }
+}

@@ -1,0 +1,43 @@
+//! Away with a cluster, in reverse: node pools, manifests, cloud, record.
+
+use pilothouse_clusters_service_api::ClusterState;
+
+use super::{Action, Plan, World, node_pools, plus};
+use crate::manifests;
+
+pub(super) fn plan(world: &World<'_>) -> Plan {
+    let mut plan = Plan::unchanged(world);
+    let waiting = next(world, &mut plan);
+    let deadline = plus(plan.cluster.since, world.deadlines.delete.0);
+    let late = if world.now >= deadline { "overdue; " } else { "" };
+    plan.cluster.enter(ClusterState::Uninstalling, format!("{late}{waiting}"), world.now);
+    if world.now < deadline {
+        plan.look_again_at(deadline);
+    }
+    plan
+}
+
+/// Adds what can be done now, and answers what is waited for.
+fn next(world: &World<'_>, plan: &mut Plan) -> String {
+    let id = &world.cluster.cluster.id;
+    for (index, record) in world.node_pools.iter().enumerate() {
+        let name = manifests::node_pool_work_name(id, &record.node_pool.id);
+        if world.removed(plan, &name) {
+            plan.actions.push(Action::RemoveNodePool(index));
+        } else {
+            node_pools::describe_deletion(world, &mut plan.node_pools[index]);
+        }
+    }
+    if !world.node_pools.is_empty() {
+        return format!("waiting for {} node pools to go", world.node_pools.len());
+    }
+    let managed = world.removed(plan, &manifests::managed_cluster_work_name(id));
+    let hosted = world.removed(plan, &manifests::cluster_work_name(id));
+    if !(managed && hosted) {
+        return "waiting for the management cluster to remove the hosted control plane".to_owned();
+    }
+    plan.actions.push(Action::DeleteCloud);
+    plan.actions.push(Action::RemoveCluster);
+    let group = &world.cluster.cluster.azure.managed_resource_group_name;
+    format!("deleting resource group `{group}`")
+}

@@ -1,0 +1,141 @@
+//! The node pools of a cluster that is to stay.
+
+use pilothouse_arm::Failure;
+use pilothouse_clusters_service_api::NodePoolStateValue;
+
+use super::{Action, Plan, World, plus};
+use crate::manifests::{self, NotWritten};
+use crate::observed::Report;
+use crate::record::NodePoolRecord;
+
+/// What a `NodePool` that will never work says of itself.
+const FATAL: [&str; 3] = ["ValidReleaseImage", "SupportedVersionSkew", "ValidPlatformConfig"];
+
+/// Before there is a namespace for them.
+pub(super) fn wait_for_cluster(world: &World<'_>, plan: &mut Plan) {
+    for index in 0..plan.node_pools.len() {
+        if plan.node_pools[index].deletion.is_some() {
+            // Nothing was posted for it.
+            plan.actions.push(Action::RemoveNodePool(index));
+        } else {
+            let waiting = "waiting for its cluster to be handed to a management cluster";
+            plan.node_pools[index].enter(NodePoolStateValue::Pending, waiting, world.now);
+        }
+    }
+}
+
+/// `has_namespace`: a pool whose namespace is not there could not be applied, and nothing would wake it then.
+pub(super) fn plan(world: &World<'_>, plan: &mut Plan, has_namespace: bool) -> Result<(), NotWritten> {
+    let mut ready_nodes = 0;
+    for (index, record) in world.node_pools.iter().enumerate() {
+        let name = manifests::node_pool_work_name(&world.cluster.cluster.id, &record.node_pool.id);
+        if record.deletion.is_some() {
+            if world.removed(plan, &name) {
+                plan.actions.push(Action::RemoveNodePool(index));
+            } else {
+                describe_deletion(world, &mut plan.node_pools[index]);
+            }
+            continue;
+        }
+        let posted = world.bundles.contains_key(&name);
+        if !has_namespace && !posted {
+            let waiting = "waiting for the namespace of its cluster";
+            plan.node_pools[index].enter(NodePoolStateValue::Pending, waiting, world.now);
+            continue;
+        }
+        let work = manifests::node_pool_work(world.cluster, record, world.shard, world.settings)?;
+        let report = world.ensure(plan, work).map(|bundle| bundle.nested_report("NodePool"));
+        let node_pool = &mut plan.node_pools[index];
+        let deadline = judge(world, node_pool, &report.unwrap_or_default());
+        ready_nodes += node_pool.node_pool.status.current_replicas;
+        if let Some(deadline) = deadline {
+            plan.look_again_at(deadline);
+        }
+    }
+    plan.cluster.cluster.status.current_compute = ready_nodes;
+    Ok(())
+}
+
+/// What the report means for the pool's state; answers when to look again by the clock.
+fn judge(world: &World<'_>, record: &mut NodePoolRecord, report: &Report) -> Option<jiff::Timestamp> {
+    let wanted = record.node_pool.replicas;
+    if let Some(replicas) = report.number("Replicas") {
+        record.node_pool.status.current_replicas = u32::try_from(replicas).unwrap_or_default();
+    }
+    let current = record.node_pool.status.current_replicas;
+    if report.is_current() && report.is_true("Ready") && current == wanted {
+        record.enter(NodePoolStateValue::Ready, format!("{current} of {wanted} nodes are ready"), world.now);
+        return None;
+    }
+    let waiting = waiting_for(report, current, wanted);
+    let state = record.node_pool.status.state.value;
+    if state == NodePoolStateValue::Ready {
+        record.enter(state, format!("it was ready before; {waiting}"), world.now);
+        return None;
+    }
+    if state == NodePoolStateValue::Error {
+        // Why it failed stays; how far it is by now is told by the number of nodes.
+        return None;
+    }
+    if fatal(report).is_some() {
+        let message = failure(world, record, waiting, "ask for what is supported");
+        record.enter(NodePoolStateValue::Error, message, world.now);
+        return None;
+    }
+    let under_way = match state {
+        NodePoolStateValue::ValidatingUpdate | NodePoolStateValue::Updating => NodePoolStateValue::Updating,
+        _ => NodePoolStateValue::Installing,
+    };
+    record.enter(under_way, waiting.clone(), world.now);
+    let deadline = plus(record.node_pool.status.state.last_updated_timestamp, world.deadlines.node_pool.0);
+    if world.now < deadline {
+        return Some(deadline);
+    }
+    let remedy = "look at the NodePool and its machines on the management cluster";
+    let message = failure(world, record, format!("{waiting}; its time is up"), remedy);
+    record.enter(NodePoolStateValue::Error, message, world.now);
+    None
+}
+
+/// What makes that it will never work, if anything does.
+fn fatal(report: &Report) -> Option<&'static str> {
+    FATAL.into_iter().find(|condition| report.is_current() && report.is_false(condition))
+}
+
+fn waiting_for(report: &Report, current: u32, wanted: u32) -> String {
+    if let Some(problem) = &report.problem {
+        return format!("step 8: the manifests cannot be applied: {problem}");
+    }
+    if !report.applied {
+        return "step 7: waiting for the management cluster to apply the manifests".to_owned();
+    }
+    if let Some(fatal) = fatal(report) {
+        return format!("step 9: {}", report.words(fatal).unwrap_or_default());
+    }
+    let words = report.words("Ready").filter(|_| report.is_current());
+    let words = words.unwrap_or_else(|| "it has not been looked at yet".to_owned());
+    format!("step 9: {current} of {wanted} nodes are ready; {words}")
+}
+
+pub(super) fn describe_deletion(world: &World<'_>, record: &mut NodePoolRecord) {
+    let waiting = "waiting for the management cluster to remove its nodes";
+    record.enter(NodePoolStateValue::Uninstalling, waiting, world.now);
+}
+
+/// What went wrong, in the words that arrive at whoever asked. The step is that of what was waited for.
+fn failure(world: &World<'_>, record: &NodePoolRecord, waiting: String, remedy: &str) -> String {
+    let number = waiting.strip_prefix("step ").and_then(|rest| rest.split_once(": "));
+    let (step, observed) = match number.and_then(|(number, rest)| Some((number.parse().ok()?, rest))) {
+        Some((step, observed)) => (step, observed.to_owned()),
+        None => (9, waiting),
+    };
+    let component = if step == 9 { "services/hypershift" } else { "services/maestro" };
+    Failure {
+        step,
+        component: component.to_owned(),
+        object: format!("node pool {} of cluster {}", record.node_pool.id, world.cluster.cluster.id),
+        observed,
+        remedy: remedy.to_owned(),
+    }
+    .to_string()
+}

@@ -1,0 +1,256 @@
+use std::collections::BTreeMap;
+
+use pilothouse_arm::Failure;
+use pilothouse_clusters_service_api::{
+    Azure, ClusterState, NewCluster, NewNodePool, NodePoolStateValue, NodePoolUpdate, Version,
+};
+use serde_json::{Value, json};
+
+use super::*;
+use crate::admission;
+use crate::config::Config;
+use crate::record::{Deletion, Origin};
+
+/// A world in which actions do what they should at once, and reports are those of a cluster that works.
+struct Model {
+    config: Config,
+    settings: Settings,
+    cluster: ClusterRecord,
+    node_pools: Vec<NodePoolRecord>,
+    bundles: BTreeMap<String, Bundle>,
+    now: Timestamp,
+    done: Vec<String>,
+}
+
+impl Model {
+    fn new() -> Self {
+        let config = Config::default();
+        let now = Timestamp::UNIX_EPOCH;
+        let azure = |name: &str| Azure {
+            subscription_id: "s".into(),
+            resource_group_name: "g".into(),
+            resource_name: name.into(),
+            managed_resource_group_name: "m".into(),
+            ..Azure::default()
+        };
+        let new = NewCluster {
+            name: "first".into(),
+            domain_prefix: Some("first".into()),
+            version: Version::of_number("4.20.3"),
+            azure: azure("first"),
+            ..NewCluster::default()
+        };
+        let id = "0123456789abcdefghijklmnopqrstuv".parse().unwrap();
+        let cluster = admission::cluster(new, id, &config, now).unwrap();
+        let pool: NewNodePool = serde_json::from_value(json!({"id": "workers", "replicas": 2})).unwrap();
+        let pool = admission::node_pool(pool, &cluster, &config, now).unwrap();
+        Self {
+            settings: Settings::of(&config, "{}".to_owned()),
+            cluster: ClusterRecord::new(cluster, "local", Origin::default()),
+            node_pools: vec![NodePoolRecord::new(pool, Origin::default())],
+            bundles: BTreeMap::new(),
+            config,
+            now,
+            done: Vec::new(),
+        }
+    }
+
+    fn plan(&self) -> Plan {
+        let world = World {
+            cluster: &self.cluster,
+            node_pools: &self.node_pools,
+            bundles: &self.bundles,
+            shard: &self.config.shards[0],
+            settings: &self.settings,
+            deadlines: &self.config.deadlines,
+            now: self.now,
+        };
+        plan(&world).unwrap()
+    }
+
+    /// Plans and acts until there is nothing left to do.
+    fn settle(&mut self) {
+        for _ in 0..20 {
+            let plan = self.plan();
+            self.cluster = plan.cluster;
+            self.node_pools = plan.node_pools;
+            if plan.actions.is_empty() {
+                return;
+            }
+            for action in plan.actions {
+                self.act(action);
+            }
+        }
+        panic!("it does not settle: {:?}", self.done);
+    }
+
+    fn act(&mut self, action: Action) {
+        let (words, name) = match &action {
+            Action::Create(work) | Action::Update(work, _) => ("post", work.name.clone()),
+            Action::DeleteBundle(name) => ("delete", name.clone()),
+            Action::PrepareCloud => ("prepare", "cloud".to_owned()),
+            Action::DeleteCloud => ("delete", "cloud".to_owned()),
+            Action::RemoveNodePool(_) => ("forget", "pool".to_owned()),
+            Action::RemoveCluster => ("forget", "cluster".to_owned()),
+        };
+        let id = self.cluster.cluster.id.to_string();
+        self.done.push(format!("{words} {}", name.replace(&id, "ID")));
+        match action {
+            Action::PrepareCloud => self.cluster.cloud_prepared = true,
+            Action::Create(work) | Action::Update(work, _) => {
+                let report = works(&work.bundle.manifests[0]);
+                let status = serde_json::from_value(report).unwrap();
+                let bundle =
+                    Bundle { version: 1, deleting: false, content: work.bundle, status: Some(status) };
+                self.bundles.insert(name, bundle);
+            }
+            Action::DeleteBundle(_) => drop(self.bundles.remove(&name)),
+            Action::RemoveNodePool(index) => drop(self.node_pools.remove(index)),
+            Action::DeleteCloud => self.cluster.cloud_prepared = false,
+            // The record is gone; the model ends by having nothing more to do.
+            Action::RemoveCluster => self.cluster.deletion = None,
+        }
+    }
+}
+
+fn works(manifest: &Value) -> Value {
+    let time = "2026-01-01T00:00:00Z";
+    let condition = |kind: &str| json!({"type": kind, "status": "True", "reason": "", "message": "", "lastTransitionTime": time});
+    let status = if manifest["kind"] == "ManagedCluster" {
+        json!({"conditions": [condition("ManagedClusterConditionAvailable")]})
+    } else {
+        let kind =
+            manifest["spec"]["workload"]["manifests"].as_array().unwrap().last().unwrap()["kind"].clone();
+        let text = |name: &str| json!({"name": name, "fieldValue": {"type": "String", "string": "True"}});
+        let number = json!({"name": "Replicas", "fieldValue": {"type": "Integer", "integer": 2}});
+        json!({"conditions": [condition("Applied")], "resourceStatus": {"manifests": [{
+            "resourceMeta": {"kind": kind}, "conditions": [],
+            "statusFeedback": {"values": [text("Available-Status"), text("Ready-Status"), number]}}]}})
+    };
+    json!({"conditions": [condition("Applied")], "resourceStatus": [{"resourceMeta": {}, "conditions": [],
+        "statusFeedback": {"values": [
+            {"name": "status", "fieldValue": {"type": "JsonRaw", "jsonRaw": status.to_string()}}]}}]})
+}
+
+#[test]
+fn a_life_goes_through_its_steps_in_order_and_back_in_reverse() {
+    let mut model = Model::new();
+    model.settle();
+    assert_eq!(model.done, ["prepare cloud", "post ID", "post ID-managed", "post ID-pool-workers"]);
+    assert_eq!(model.cluster.cluster.state, ClusterState::Ready);
+    assert_eq!(model.node_pools[0].node_pool.status.state.value, NodePoolStateValue::Ready);
+
+    model.done.clear();
+    model.cluster.deletion = Some(Deletion { requested_at: model.now });
+    let order = [
+        "delete ID-pool-workers",
+        "forget pool",
+        "delete ID-managed",
+        "delete ID",
+        "delete cloud",
+        "forget cluster",
+    ];
+    for _ in 0..order.len() {
+        let plan = model.plan();
+        for action in plan.actions {
+            model.act(action);
+        }
+        if model.cluster.deletion.is_none() {
+            break;
+        }
+    }
+    assert_eq!(model.done, order);
+}
+
+#[test]
+fn a_converged_world_asks_for_nothing() {
+    let mut model = Model::new();
+    model.settle();
+    let plan = model.plan();
+    assert_eq!(plan.actions, []);
+    assert_eq!((plan.cluster, plan.node_pools), (model.cluster.clone(), model.node_pools.clone()));
+    assert_eq!(plan.look_again, None);
+}
+
+/// The agents' report on the model's pool: what is asked of the work and of the pool inside, and what of it was seen.
+fn scaled(work: (i64, i64), pool: (i64, i64), replicas: i64) -> Value {
+    let mut applied = json!({"type": "Applied", "status": "True", "reason": "", "message": "",
+                             "lastTransitionTime": "2026-01-01T00:00:00Z", "observedGeneration": work.1});
+    let number =
+        |name: &str, value: i64| json!({"name": name, "fieldValue": {"type": "Integer", "integer": value}});
+    let ready = json!({"name": "Ready-Status", "fieldValue": {"type": "String", "string": "True"}});
+    let values = json!([
+        ready,
+        number("Replicas", replicas),
+        number("Generation", pool.0),
+        number("ObservedGeneration", pool.1)
+    ]);
+    let inner = json!({"conditions": [applied.clone()], "resourceStatus": {"manifests": [
+        {"resourceMeta": {"kind": "NodePool"}, "conditions": [], "statusFeedback": {"values": values}}]}});
+    let raw = json!({"name": "status", "fieldValue": {"type": "JsonRaw", "jsonRaw": inner.to_string()}});
+    applied["observedGeneration"] = json!(1);
+    json!({"conditions": [applied], "resourceStatus": [{"resourceMeta": {}, "conditions": [],
+        "statusFeedback": {"values": [raw, number("Generation", work.0)]}}]})
+}
+
+#[test]
+fn a_changed_pool_is_ready_when_the_change_was_seen_at_every_level() {
+    let mut model = Model::new();
+    model.settle();
+    // To three and, before anybody has looked, back to two: the last report fits the number, but not the request.
+    for replicas in [3, 2] {
+        let update = NodePoolUpdate { replicas: Some(replicas), ..NodePoolUpdate::default() };
+        assert!(model.node_pools[0].change(&update, &Origin::default(), model.now));
+        assert_eq!(model.node_pools[0].node_pool.status.state.value, NodePoolStateValue::ValidatingUpdate);
+        let plan = model.plan();
+        assert_eq!(plan.node_pools[0].node_pool.status.state.value, NodePoolStateValue::Updating);
+        model.node_pools = plan.node_pools;
+        for action in plan.actions {
+            model.act(action);
+        }
+    }
+    let name = manifests::node_pool_work_name(&model.cluster.cluster.id, &"workers".parse().unwrap());
+    for (report, expected) in [
+        (scaled((3, 1), (1, 1), 2), NodePoolStateValue::Updating),
+        (scaled((3, 3), (3, 1), 2), NodePoolStateValue::Updating),
+        (scaled((3, 3), (3, 3), 3), NodePoolStateValue::Updating),
+        (scaled((3, 3), (3, 3), 2), NodePoolStateValue::Ready),
+    ] {
+        model.bundles.get_mut(&name).unwrap().status = Some(serde_json::from_value(report.clone()).unwrap());
+        let plan = model.plan();
+        assert_eq!(plan.actions, []);
+        assert_eq!(plan.node_pools[0].node_pool.status.state.value, expected, "{report}");
+    }
+}
+
+#[test]
+fn a_change_that_takes_too_long_says_what_it_waited_for_and_may_be_asked_for_again() {
+    let mut model = Model::new();
+    model.settle();
+    let update = NodePoolUpdate { replicas: Some(3), ..NodePoolUpdate::default() };
+    model.node_pools[0].change(&update, &Origin::default(), model.now);
+    model.settle();
+    model.now = plus(model.now, model.config.deadlines.node_pool.0);
+    model.settle();
+    let status = &model.node_pools[0].node_pool.status;
+    assert_eq!(status.state.value, NodePoolStateValue::Error);
+    let failure = Failure::of_sentence(&status.message).unwrap();
+    assert_eq!((failure.step, failure.component.as_str()), (9, "services/hypershift"));
+    assert!(failure.observed.starts_with("2 of 3 nodes are ready"), "{failure}");
+
+    assert!(model.node_pools[0].change(&update, &Origin::default(), model.now));
+    model.settle();
+    assert_eq!(model.node_pools[0].node_pool.status.state.value, NodePoolStateValue::Updating);
+}
+
+#[test]
+fn what_reads_differently_is_updated_at_the_version_that_was_read() {
+    let mut model = Model::new();
+    model.settle();
+    model.node_pools[0].node_pool.replicas = 3;
+    let actions = model.plan().actions;
+    assert!(
+        matches!(&actions[..], [Action::Update(work, 1)] if work.name.ends_with("-pool-workers")),
+        "{actions:?}"
+    );
+}

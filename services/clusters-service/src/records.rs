@@ -1,0 +1,343 @@
+//! The typed layer over the store.
+//!
+//! Everything lies in one partition, because a cluster's creation has to be one transaction with two reservations:
+//! its domain prefix, unique in the region, and its ARM resource, which makes creating twice create once. Both are
+//! documents of their own whose id is the reserved name, so the store itself refuses the second one.
+
+use pilothouse_clusters_service_api::{ClusterId, NodePoolId};
+use pilothouse_store::{
+    Catalog, Conflict, Container, Decision, Document, DocumentId, Error, Etag, Feed, Partition, Precondition,
+    Query, Revision, Store, Transaction,
+};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::record::{ClusterRecord, NodePoolRecord};
+
+const CLUSTERS: &str = "clusters";
+const NODE_POOLS: &str = "node-pools";
+const DOMAIN_PREFIXES: &str = "domain-prefixes";
+const ARM_RESOURCES: &str = "arm-resources";
+const SUBSCRIPTION: &str = "subscription";
+const CLUSTER: &str = "cluster";
+const PARTITION: &str = "region";
+
+/// What a store must be opened with to be this service's.
+///
+/// # Panics
+///
+/// Never: the declarations do not depend on anything.
+pub fn catalog() -> Catalog {
+    Catalog::try_new([
+        clusters(),
+        node_pools(),
+        Container::new(DOMAIN_PREFIXES),
+        Container::new(ARM_RESOURCES),
+    ])
+    .expect("the declarations are valid")
+}
+
+fn clusters() -> Container {
+    Container::new(CLUSTERS).with_index(SUBSCRIPTION, "/cluster/azure/subscription_id")
+}
+
+fn node_pools() -> Container {
+    Container::new(NODE_POOLS).with_index(CLUSTER, "/node_pool/cluster_id")
+}
+
+/// All documents of the service. A cheap handle.
+#[derive(Clone, Debug)]
+pub(crate) struct Records {
+    store: Store,
+    partition: Partition,
+    clusters: Container,
+    node_pools: Container,
+    domain_prefixes: Container,
+    arm_resources: Container,
+}
+
+/// A document's content, and the version it was read at.
+#[derive(Clone, Debug)]
+pub(crate) struct Stored<T> {
+    pub(crate) value: T,
+    pub(crate) etag: Etag,
+}
+
+/// Why a cluster was not created.
+#[derive(Debug)]
+pub(crate) enum NotCreated {
+    /// Another cluster has the domain prefix.
+    PrefixTaken,
+    /// The ARM resource has a cluster.
+    ResourceTaken,
+    /// A cluster has the id.
+    IdTaken,
+    Store(Error),
+}
+
+/// Something that happened to a document the API shows.
+pub(crate) enum Entry {
+    Cluster { before: Option<Box<ClusterRecord>>, after: Option<Box<ClusterRecord>> },
+    NodePool { before: Option<Box<NodePoolRecord>>, after: Option<Box<NodePoolRecord>> },
+}
+
+/// A reserved name, and whose it is.
+#[derive(Serialize, Deserialize)]
+struct Reservation {
+    cluster_id: ClusterId,
+}
+
+impl Records {
+    pub(crate) fn try_new(store: Store) -> Result<Self, Error> {
+        Ok(Self {
+            store,
+            partition: Partition::try_new(PARTITION)?,
+            clusters: clusters(),
+            node_pools: node_pools(),
+            domain_prefixes: Container::new(DOMAIN_PREFIXES),
+            arm_resources: Container::new(ARM_RESOURCES),
+        })
+    }
+
+    pub(crate) async fn cluster_get(&self, id: &ClusterId) -> Result<Option<Stored<ClusterRecord>>, Error> {
+        self.get(&self.clusters, &DocumentId::try_new(id.as_str())?).await
+    }
+
+    /// The cluster that stands for an ARM resource.
+    pub(crate) async fn cluster_of_resource(
+        &self,
+        resource: &str,
+    ) -> Result<Option<Stored<ClusterRecord>>, Error> {
+        match self.get::<Reservation>(&self.arm_resources, &DocumentId::try_new(resource)?).await? {
+            Some(reservation) => self.cluster_get(&reservation.value.cluster_id).await,
+            None => Ok(None),
+        }
+    }
+
+    /// Who has a domain prefix.
+    pub(crate) async fn domain_prefix_owner(&self, prefix: &str) -> Result<Option<ClusterId>, Error> {
+        let found = self.get::<Reservation>(&self.domain_prefixes, &DocumentId::try_new(prefix)?).await?;
+        Ok(found.map(|reservation| reservation.value.cluster_id))
+    }
+
+    /// All clusters, or those of one subscription, and the revision the list is of.
+    pub(crate) async fn cluster_list(
+        &self,
+        subscription: Option<&str>,
+    ) -> Result<(Vec<ClusterRecord>, Revision), Error> {
+        let mut query = Query::partition(&self.clusters, &self.partition);
+        if let Some(subscription) = subscription {
+            query = query.matching(SUBSCRIPTION, subscription.to_lowercase());
+        }
+        self.list(query).await
+    }
+
+    pub(crate) async fn node_pool_get(
+        &self,
+        cluster: &ClusterId,
+        id: &NodePoolId,
+    ) -> Result<Option<Stored<NodePoolRecord>>, Error> {
+        self.get(&self.node_pools, &node_pool_id(cluster, id)?).await
+    }
+
+    /// The node pools of one cluster, each at its version.
+    pub(crate) async fn node_pool_list(
+        &self,
+        cluster: &ClusterId,
+    ) -> Result<Vec<Stored<NodePoolRecord>>, Error> {
+        let query = Query::partition(&self.node_pools, &self.partition).matching(CLUSTER, cluster.as_str());
+        self.documents(query).await?.0.iter().map(stored).collect()
+    }
+
+    /// All node pools as they were at a revision.
+    pub(crate) async fn node_pool_list_at(&self, revision: Revision) -> Result<Vec<NodePoolRecord>, Error> {
+        let query = Query::partition(&self.node_pools, &self.partition).at(revision);
+        Ok(self.list(query).await?.0)
+    }
+
+    /// Creates a cluster with everything it reserves, or nothing.
+    pub(crate) async fn cluster_create(&self, record: &ClusterRecord) -> Result<(), NotCreated> {
+        let committed = async {
+            let cluster = &record.cluster;
+            let reservation = Reservation { cluster_id: cluster.id.clone() };
+            let mut transaction = Transaction::new(self.partition.clone());
+            transaction.create(
+                &self.arm_resources,
+                DocumentId::try_new(cluster.azure.resource_id())?,
+                &reservation,
+            )?;
+            transaction.create(
+                &self.domain_prefixes,
+                DocumentId::try_new(&cluster.domain_prefix)?,
+                &reservation,
+            )?;
+            transaction.create(&self.clusters, DocumentId::try_new(cluster.id.as_str())?, record)?;
+            self.store.commit(&transaction).await
+        };
+        match committed.await {
+            Ok(_) => Ok(()),
+            Err(Error::Conflict(Conflict::Exists { container, .. })) => Err(match container.as_str() {
+                DOMAIN_PREFIXES => NotCreated::PrefixTaken,
+                ARM_RESOURCES => NotCreated::ResourceTaken,
+                _ => NotCreated::IdTaken,
+            }),
+            Err(error) => Err(NotCreated::Store(error)),
+        }
+    }
+
+    /// Creates a node pool of a cluster that is still as it was read.
+    pub(crate) async fn node_pool_create(
+        &self,
+        cluster: &Stored<ClusterRecord>,
+        record: &NodePoolRecord,
+    ) -> Result<(), Error> {
+        let NodePoolRecord { node_pool, .. } = record;
+        let mut transaction = Transaction::new(self.partition.clone());
+        let cluster_id = DocumentId::try_new(node_pool.cluster_id.as_str())?;
+        transaction.check(&self.clusters, cluster_id, Precondition::Etag(cluster.etag.clone()));
+        transaction.create(&self.node_pools, node_pool_id(&node_pool.cluster_id, &node_pool.id)?, record)?;
+        self.store.commit(&transaction).await.map(drop)
+    }
+
+    /// Changes a cluster, whatever it has become meanwhile.
+    pub(crate) async fn cluster_update(
+        &self,
+        id: &ClusterId,
+        change: impl FnMut(&mut ClusterRecord) -> Decision,
+    ) -> Result<ClusterRecord, Error> {
+        let id = DocumentId::try_new(id.as_str())?;
+        self.store.update(&self.clusters, &self.partition, &id, change).await
+    }
+
+    /// Changes a node pool, whatever it has become meanwhile.
+    pub(crate) async fn node_pool_update(
+        &self,
+        cluster: &ClusterId,
+        id: &NodePoolId,
+        change: impl FnMut(&mut NodePoolRecord) -> Decision,
+    ) -> Result<NodePoolRecord, Error> {
+        self.store.update(&self.node_pools, &self.partition, &node_pool_id(cluster, id)?, change).await
+    }
+
+    /// Writes what a pass over a cluster found, if nobody else has written meanwhile: all or nothing.
+    pub(crate) async fn save(
+        &self,
+        cluster: Option<(&ClusterRecord, &Etag)>,
+        node_pools: &[(&NodePoolRecord, &Etag)],
+    ) -> Result<(), Error> {
+        let mut transaction = Transaction::new(self.partition.clone());
+        if let Some((record, etag)) = cluster {
+            let id = DocumentId::try_new(record.cluster.id.as_str())?;
+            transaction.put(&self.clusters, id, Precondition::Etag(etag.clone()), record)?;
+        }
+        for (record, etag) in node_pools {
+            let id = node_pool_id(&record.node_pool.cluster_id, &record.node_pool.id)?;
+            transaction.put(&self.node_pools, id, Precondition::Etag((*etag).clone()), record)?;
+        }
+        if transaction.is_empty() {
+            return Ok(());
+        }
+        self.store.commit(&transaction).await.map(drop)
+    }
+
+    /// Forgets a cluster and gives back what it reserved.
+    pub(crate) async fn cluster_remove(&self, cluster: &Stored<ClusterRecord>) -> Result<(), Error> {
+        let Cluster { id, azure, prefix } = Cluster::of(&cluster.value)?;
+        let mut transaction = Transaction::new(self.partition.clone());
+        transaction.delete(&self.clusters, id, Precondition::Etag(cluster.etag.clone()));
+        transaction.delete(&self.domain_prefixes, prefix, Precondition::Any);
+        transaction.delete(&self.arm_resources, azure, Precondition::Any);
+        self.store.commit(&transaction).await.map(drop)
+    }
+
+    /// Forgets a node pool.
+    pub(crate) async fn node_pool_remove(&self, node_pool: &Stored<NodePoolRecord>) -> Result<(), Error> {
+        let NodePoolRecord { node_pool: shown, .. } = &node_pool.value;
+        let id = node_pool_id(&shown.cluster_id, &shown.id)?;
+        let expected = Precondition::Etag(node_pool.etag.clone());
+        self.store.delete(&self.node_pools, &self.partition, id, expected).await.map(drop)
+    }
+
+    /// The newest revision.
+    pub(crate) async fn revision(&self) -> Result<Revision, Error> {
+        self.store.revision().await
+    }
+
+    /// Everything that happens after a revision.
+    pub(crate) fn feed(&self, after: Revision) -> Feed {
+        self.store.partition_feed(&self.partition, after)
+    }
+
+    async fn get<T: DeserializeOwned>(
+        &self,
+        container: &Container,
+        id: &DocumentId,
+    ) -> Result<Option<Stored<T>>, Error> {
+        self.store.get(container, &self.partition, id).await?.as_ref().map(stored).transpose()
+    }
+
+    async fn list<T: DeserializeOwned>(&self, query: Query) -> Result<(Vec<T>, Revision), Error> {
+        let (documents, revision) = self.documents(query).await?;
+        let values = documents.iter().map(Document::parse).collect::<Result<_, _>>()?;
+        Ok((values, revision))
+    }
+
+    async fn documents(&self, query: Query) -> Result<(Vec<Document>, Revision), Error> {
+        let mut page = self.store.list(query.clone()).await?;
+        let mut documents = page.documents;
+        while let Some(next) = page.next {
+            page = self.store.list(query.clone().from(next)).await?;
+            documents.append(&mut page.documents);
+        }
+        Ok((documents, page.revision))
+    }
+}
+
+impl Entry {
+    /// What a change of the store means to the API; `None` for reservations.
+    pub(crate) fn of(change: &pilothouse_store::Change) -> Result<Option<Self>, Error> {
+        Ok(match &*change.container {
+            CLUSTERS => {
+                let (before, after) = both(change)?;
+                Some(Self::Cluster { before, after })
+            }
+            NODE_POOLS => {
+                let (before, after) = both(change)?;
+                Some(Self::NodePool { before, after })
+            }
+            _ => None,
+        })
+    }
+}
+
+type Both<T> = (Option<Box<T>>, Option<Box<T>>);
+
+fn both<T: DeserializeOwned>(change: &pilothouse_store::Change) -> Result<Both<T>, Error> {
+    let parse = |document: &Option<Document>| document.as_ref().map(Document::parse).transpose();
+    Ok((parse(&change.before)?, parse(&change.after)?))
+}
+
+/// The ids of a cluster's documents.
+struct Cluster {
+    id: DocumentId,
+    azure: DocumentId,
+    prefix: DocumentId,
+}
+
+impl Cluster {
+    fn of(record: &ClusterRecord) -> Result<Self, Error> {
+        Ok(Self {
+            id: DocumentId::try_new(record.cluster.id.as_str())?,
+            azure: DocumentId::try_new(record.cluster.azure.resource_id())?,
+            prefix: DocumentId::try_new(&record.cluster.domain_prefix)?,
+        })
+    }
+}
+
+fn stored<T: DeserializeOwned>(document: &Document) -> Result<Stored<T>, Error> {
+    Ok(Stored { value: document.parse()?, etag: document.etag.clone() })
+}
+
+fn node_pool_id(cluster: &ClusterId, id: &NodePoolId) -> Result<DocumentId, Error> {
+    DocumentId::try_new(format!("{cluster}/{id}"))
+}

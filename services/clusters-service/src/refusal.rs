@@ -1,0 +1,124 @@
+//! Why a request is not carried out, and the one place that knows which status that is.
+
+use axum::Json;
+use axum::response::{IntoResponse as _, Response};
+use http::StatusCode;
+use jiff::Timestamp;
+use pilothouse_clusters_service_api::{BASES, DOMAIN_PREFIX, Detail, ErrorBody, InvalidId};
+use pilothouse_http::Context;
+use pilothouse_runtime::Chain;
+use tracing::error;
+
+use crate::error::Impossible;
+use crate::search::SyntaxError;
+
+/// Why a request is not carried out. The texts are meant for whoever sent it.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Refusal {
+    #[error("{kind} with id='{id}' not found")]
+    NotFound { kind: &'static str, id: String },
+    #[error("there is nothing at `{0}`")]
+    NoSuchPath(String),
+    #[error("the method is not allowed here")]
+    Method,
+    #[error("the body is not valid at `{path}`: {problem}")]
+    Body { path: String, problem: String },
+    #[error("field `{field}` is not valid: {problem}")]
+    Field { field: &'static str, problem: String },
+    #[error(
+        "domain prefix `{0}` is taken in this region; choose another one, or leave it out to get one that is free"
+    )]
+    PrefixTaken(String),
+    #[error("the search is not valid {0}")]
+    Search(#[from] SyntaxError),
+    #[error("query parameter `{name}` is not valid: {problem}")]
+    Query { name: &'static str, problem: String },
+    #[error("{0}")]
+    Conflict(String),
+    #[error("the cursor is too old to go on from; watch again without one")]
+    CursorTooOld,
+    #[error("the store is not available; try again")]
+    StoreUnavailable(#[source] pilothouse_store::Error),
+    #[error("the store failed")]
+    Store(#[source] pilothouse_store::Error),
+    #[error(transparent)]
+    Impossible(#[from] Impossible),
+}
+
+impl Refusal {
+    pub(crate) fn cluster_not_found(id: impl Into<String>) -> Self {
+        Self::NotFound { kind: "Cluster", id: id.into() }
+    }
+
+    pub(crate) fn node_pool_not_found(id: impl Into<String>) -> Self {
+        Self::NotFound { kind: "Node pool", id: id.into() }
+    }
+
+    pub(crate) fn field(field: &'static str, problem: impl Into<String>) -> Self {
+        Self::Field { field, problem: problem.into() }
+    }
+
+    fn status(&self) -> StatusCode {
+        match self {
+            Self::NotFound { .. } | Self::NoSuchPath(_) => StatusCode::NOT_FOUND,
+            Self::Method => StatusCode::METHOD_NOT_ALLOWED,
+            Self::Body { .. }
+            | Self::Field { .. }
+            | Self::PrefixTaken(_)
+            | Self::Search(_)
+            | Self::Query { .. } => StatusCode::BAD_REQUEST,
+            Self::Conflict(_) => StatusCode::CONFLICT,
+            Self::CursorTooOld => StatusCode::GONE,
+            Self::StoreUnavailable(_) => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Store(_) | Self::Impossible(_) => StatusCode::INTERNAL_SERVER_ERROR,
+        }
+    }
+
+    /// The fields that are wrong, for programs.
+    fn details(&self) -> Vec<Detail> {
+        let detail = |code: &str, target: &str| {
+            vec![Detail { code: code.to_owned(), target: target.to_owned(), message: self.to_string() }]
+        };
+        match self {
+            Self::PrefixTaken(_) => detail("DomainPrefixTaken", DOMAIN_PREFIX),
+            Self::Field { field, .. } => detail("InvalidField", field),
+            Self::Body { path, .. } => detail("InvalidField", path),
+            _ => Vec::new(),
+        }
+    }
+
+    /// The answer. What is nobody's business but ours is logged in full and answered with the request's id.
+    pub(crate) fn answer(self, context: &Context, now: Timestamp) -> Response {
+        let status = self.status();
+        let reason = if status == StatusCode::INTERNAL_SERVER_ERROR {
+            error!(error = %Chain(&self), "a request failed");
+            format!("the request failed for a reason that was recorded; its id is {}", context.request_id())
+        } else {
+            self.to_string()
+        };
+        let number = status.as_u16();
+        let body = ErrorBody {
+            kind: "Error".to_owned(),
+            status: number,
+            id: number.to_string(),
+            href: format!("{}/errors/{number}", BASES[0]),
+            code: format!("CLUSTERS-MGMT-{number}"),
+            reason,
+            operation_id: context.request_id().to_owned(),
+            details: self.details(),
+            timestamp: now,
+        };
+        (status, Json(body)).into_response()
+    }
+}
+
+impl From<pilothouse_store::Error> for Refusal {
+    fn from(error: pilothouse_store::Error) -> Self {
+        if error.is_retryable() { Self::StoreUnavailable(error) } else { Self::Store(error) }
+    }
+}
+
+/// An id that is none is the id of nothing.
+pub(crate) fn cluster_id(text: &str) -> Result<pilothouse_clusters_service_api::ClusterId, Refusal> {
+    text.parse().map_err(|_: InvalidId| Refusal::cluster_not_found(text))
+}

@@ -1,0 +1,154 @@
+//! The REST paths. Each handler reads a request, calls [`Clusters`] and writes the answer; it decides nothing.
+
+use std::sync::Arc;
+
+use axum::body::Bytes;
+use axum::extract::{Path, RawQuery, Request, State};
+use axum::middleware::map_request;
+use axum::response::{IntoResponse as _, Response};
+use axum::routing::get;
+use axum::{Extension, Json, Router};
+use http::uri::PathAndQuery;
+use http::{StatusCode, Uri};
+use pilothouse_clusters_service_api::{BASES, ListQuery};
+use pilothouse_http::{Context, Stack};
+use pilothouse_runtime::Shutdown;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::clusters::{Clusters, Mode};
+use crate::refusal::Refusal;
+
+mod clusters;
+mod events;
+mod node_pools;
+mod provision_shards;
+
+/// What handlers share.
+pub(crate) struct Rest {
+    pub(crate) clusters: Clusters,
+    pub(crate) shutdown: Shutdown,
+}
+
+type Shared = State<Arc<Rest>>;
+
+/// All paths, below both bases.
+pub(crate) fn router(rest: Rest, stack: Stack) -> Router {
+    let rest = Arc::new(rest);
+    let paths = Router::new()
+        .route("/clusters", get(clusters::list).post(clusters::create))
+        .route("/clusters/{cluster}", get(clusters::get).delete(clusters::delete))
+        .route("/clusters/{cluster}/status", get(clusters::status))
+        .route("/clusters/{cluster}/hypershift", get(clusters::hypershift))
+        .route("/clusters/{cluster}/provision_shard", get(provision_shards::of_cluster))
+        .route("/clusters/{cluster}/node_pools", get(node_pools::list).post(node_pools::create))
+        .route(
+            "/clusters/{cluster}/node_pools/{node_pool}",
+            get(node_pools::get).patch(node_pools::update).delete(node_pools::delete),
+        )
+        .route("/clusters/{cluster}/node_pools/{node_pool}/status", get(node_pools::status))
+        .route("/provision_shards", get(provision_shards::list))
+        .route("/provision_shards/{shard}", get(provision_shards::get))
+        .route("/events", get(events::watch));
+    let mut router = Router::new();
+    for base in BASES {
+        router = router.nest(base, paths.clone());
+    }
+    let router =
+        router.fallback(no_such_path).method_not_allowed_fallback(method_not_allowed).with_state(rest);
+    // Around everything, because a path has to be put in order before it is routed.
+    Router::new().fallback_service(stack.around(router)).layer(map_request(collapse_slashes))
+}
+
+async fn no_such_path(State(rest): Shared, Extension(context): Extension<Context>, uri: Uri) -> Response {
+    rest.refuse(&context, Refusal::NoSuchPath(uri.path().to_owned()))
+}
+
+async fn method_not_allowed(State(rest): Shared, Extension(context): Extension<Context>) -> Response {
+    rest.refuse(&context, Refusal::Method)
+}
+
+/// People put an `href`, which begins with a slash, behind an address that ends with one.
+async fn collapse_slashes(mut request: Request) -> Request {
+    let path = request.uri().path();
+    let in_order = !path.contains("//") && (path.len() == 1 || !path.ends_with('/'));
+    if in_order {
+        return request;
+    }
+    let segments: Vec<&str> = path.split('/').filter(|segment| !segment.is_empty()).collect();
+    let mut wanted = format!("/{}", segments.join("/"));
+    if let Some(query) = request.uri().query() {
+        wanted.push('?');
+        wanted.push_str(query);
+    }
+    let mut parts = request.uri().clone().into_parts();
+    if let Ok(path_and_query) = wanted.parse::<PathAndQuery>() {
+        parts.path_and_query = Some(path_and_query);
+        if let Ok(uri) = Uri::from_parts(parts) {
+            *request.uri_mut() = uri;
+        }
+    }
+    request
+}
+
+impl Rest {
+    fn refuse(&self, context: &Context, refusal: Refusal) -> Response {
+        refusal.answer(context, self.clusters.clock.now())
+    }
+
+    /// A value with its status, or a refusal.
+    fn answer<T: Serialize>(
+        &self,
+        context: &Context,
+        status: StatusCode,
+        outcome: Result<T, Refusal>,
+    ) -> Response {
+        match outcome {
+            Ok(value) => (status, Json(value)).into_response(),
+            Err(refusal) => self.refuse(context, refusal),
+        }
+    }
+}
+
+/// The body as a value, or where it is not one.
+fn body<T: DeserializeOwned>(bytes: &Bytes) -> Result<T, Refusal> {
+    let mut deserializer = serde_json::Deserializer::from_slice(bytes);
+    serde_path_to_error::deserialize(&mut deserializer)
+        .map_err(|error| Refusal::Body { path: error.path().to_string(), problem: error.inner().to_string() })
+}
+
+/// The parameters of a query, decoded.
+fn pairs(query: Option<&str>) -> Vec<(String, String)> {
+    url::form_urlencoded::parse(query.unwrap_or_default().as_bytes()).into_owned().collect()
+}
+
+fn list_query(query: Option<&str>) -> Result<ListQuery, Refusal> {
+    let number = |name: &'static str, value: &str| {
+        let problem = format!("`{value}` is not a number");
+        value.parse().map(Some).map_err(|_| Refusal::Query { name, problem })
+    };
+    let mut wanted = ListQuery::default();
+    for (name, value) in pairs(query) {
+        match name.as_str() {
+            "search" => wanted.search = Some(value),
+            "order" | "orderBy" => wanted.order = Some(value),
+            "page" => wanted.page = number("page", &value)?,
+            "size" => wanted.size = number("size", &value)?,
+            // Others are for later versions of the API; OCM ignores what it does not know.
+            _ => {}
+        }
+    }
+    Ok(wanted)
+}
+
+fn mode(query: Option<&str>) -> Mode {
+    let dry = pairs(query).iter().any(|(name, value)| name == "dryRun" && value == "true");
+    if dry { Mode::DryRun } else { Mode::Create }
+}
+
+fn created(mode: Mode) -> StatusCode {
+    match mode {
+        Mode::Create => StatusCode::CREATED,
+        Mode::DryRun => StatusCode::OK,
+    }
+}

@@ -1,0 +1,160 @@
+//! The watch: one JSON object a line, for as long as the caller likes.
+//!
+//! Without a cursor it begins with everything there is, as of one revision, and a bookmark at that revision; then, or
+//! with a cursor at once, come the changes behind it. A change that does not show, such as the service's own notes on a
+//! cluster, is not told. While nothing happens an empty line goes out from time to time, so that both sides notice a
+//! connection that is dead.
+
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::time::Duration;
+
+use super::{Bytes, Context, Extension, RawQuery, Response, Shared, State, pairs};
+use axum::body::Body;
+use axum::response::IntoResponse as _;
+use futures::{Stream, stream};
+use http::header::CONTENT_TYPE;
+use pilothouse_clusters_service_api::{Change, Cursor, Event};
+use pilothouse_runtime::{Chain, Shutdown};
+use pilothouse_store::{Error as StoreError, Feed, Revision};
+use tracing::warn;
+
+use crate::records::{Entry, Records};
+use crate::refusal::Refusal;
+
+/// How often a watch on which nothing happens shows that it is still there.
+const HEARTBEAT: Duration = Duration::from_secs(20);
+
+struct Watch {
+    feed: Feed,
+    shutdown: Shutdown,
+    /// Lines not yet handed out.
+    waiting: VecDeque<Bytes>,
+    /// Everything up to here has been told.
+    told: Revision,
+}
+
+pub(super) async fn watch(
+    State(rest): Shared,
+    Extension(context): Extension<Context>,
+    RawQuery(query): RawQuery,
+) -> Response {
+    let after = pairs(query.as_deref()).into_iter().find(|(name, _)| name == "after").map(|(_, value)| value);
+    let begun = async {
+        let records = &rest.clusters.records;
+        match after.filter(|text| !text.is_empty()) {
+            Some(text) => resumed(records, &text, &rest.shutdown).await,
+            None => from_the_beginning(records, &rest.shutdown).await,
+        }
+    };
+    match begun.await {
+        Ok(watch) => {
+            ([(CONTENT_TYPE, "application/x-ndjson")], Body::from_stream(watch.lines())).into_response()
+        }
+        Err(refusal) => rest.refuse(&context, refusal),
+    }
+}
+
+async fn from_the_beginning(records: &Records, shutdown: &Shutdown) -> Result<Watch, Refusal> {
+    let (clusters, revision) = records.cluster_list(None).await?;
+    let node_pools = records.node_pool_list_at(revision).await?;
+    let clusters = clusters.into_iter().map(|record| Change::Cluster(Box::new(record.cluster)));
+    let node_pools = node_pools.into_iter().map(|record| Change::NodePool(Box::new(record.node_pool)));
+    let mut waiting: VecDeque<Bytes> =
+        clusters.chain(node_pools).map(|change| line(&Event { cursor: None, change })).collect();
+    waiting.push_back(line(&Event { cursor: Some(cursor(revision)), change: Change::Bookmark }));
+    Ok(Watch { feed: records.feed(revision), shutdown: shutdown.clone(), waiting, told: revision })
+}
+
+async fn resumed(records: &Records, text: &str, shutdown: &Shutdown) -> Result<Watch, Refusal> {
+    let after =
+        text.strip_prefix('r').and_then(|digits| u64::from_str_radix(digits, 16).ok()).ok_or_else(|| {
+            Refusal::Query { name: "after", problem: "it is not a cursor of this service".to_owned() }
+        })?;
+    let after = Revision::from_number(after);
+    let mut watch = Watch {
+        feed: records.feed(after),
+        shutdown: shutdown.clone(),
+        waiting: VecDeque::new(),
+        told: after,
+    };
+    // The first read is made before the answer begins, so that "too old" is a status and not a broken stream.
+    match watch.feed.ready().await {
+        Ok(batch) => watch.take(&batch)?,
+        Err(StoreError::TooOld { .. } | StoreError::NotYet { .. }) => return Err(Refusal::CursorTooOld),
+        Err(error) => return Err(error.into()),
+    }
+    Ok(watch)
+}
+
+impl Watch {
+    /// The answer's body. It ends at shutdown, and when the store's history has gone on without it.
+    fn lines(self) -> impl Stream<Item = Result<Bytes, Infallible>> + Send {
+        stream::unfold(self, |mut watch| async move {
+            let line = watch.next().await?;
+            Some((Ok(line), watch))
+        })
+    }
+
+    async fn next(&mut self) -> Option<Bytes> {
+        loop {
+            if let Some(line) = self.waiting.pop_front() {
+                return Some(line);
+            }
+            let batch = tokio::select! {
+                batch = self.feed.next() => batch,
+                () = self.shutdown.requested() => return None,
+                () = tokio::time::sleep(HEARTBEAT) => return Some(Bytes::from_static(b"\n")),
+            };
+            if let Err(error) = batch.and_then(|batch| self.take(&batch)) {
+                warn!(error = %Chain(&error), "a watch ends, its reader comes back by itself");
+                return None;
+            }
+        }
+    }
+
+    fn take(&mut self, batch: &pilothouse_store::Batch) -> Result<(), StoreError> {
+        for (index, change) in batch.changes.iter().enumerate() {
+            let last_of_revision =
+                batch.changes.get(index + 1).is_none_or(|next| next.revision != change.revision);
+            // Whoever comes back with this cursor must still get the rest of the transaction.
+            let told = if last_of_revision { change.revision } else { self.told };
+            if let Some(shown) = shown(Entry::of(change)?) {
+                self.waiting.push_back(line(&Event { cursor: Some(cursor(told)), change: shown }));
+            }
+            self.told = told;
+        }
+        Ok(())
+    }
+}
+
+/// What a reader sees of an entry, if it changed anything they can see.
+fn shown(entry: Option<Entry>) -> Option<Change> {
+    match entry? {
+        Entry::Cluster { before, after } => match (before, after) {
+            (Some(before), Some(after)) if before.cluster == after.cluster => None,
+            (_, Some(after)) => Some(Change::Cluster(Box::new(after.cluster))),
+            (Some(before), None) => Some(Change::ClusterDeleted(before.cluster.id)),
+            (None, None) => None,
+        },
+        Entry::NodePool { before, after } => match (before, after) {
+            (Some(before), Some(after)) if before.node_pool == after.node_pool => None,
+            (_, Some(after)) => Some(Change::NodePool(Box::new(after.node_pool))),
+            (Some(before), None) => {
+                Some(Change::NodePoolDeleted(before.node_pool.cluster_id, before.node_pool.id))
+            }
+            (None, None) => None,
+        },
+    }
+}
+
+fn cursor(revision: Revision) -> Cursor {
+    Cursor::from_text(format!("r{:x}", revision.number()))
+}
+
+fn line(event: &Event) -> Bytes {
+    // Our own types always have a JSON form.
+    let mut line = serde_json::to_vec(event).unwrap_or_default();
+    line.push(b'\n');
+    line.into()
+}

@@ -1,0 +1,141 @@
+//! The expressions of `search`: which clusters a caller wants to see.
+//!
+//! The language is the one other OCM services use: `field = 'value'`, `!= <> < <= > >=`, `[not] like`, `[not] ilike`,
+//! `[not] in (…)`, `[not] between a and b`, `is [not] null`, joined by `not`, `and`, `or` and parentheses. Keywords are
+//! read in any case, text is in single quotes, a quote inside is doubled.
+//!
+//! As in SQL there are three answers: what is asked of a field that is not there is neither true nor false, and its
+//! negation is not true either. A field that no cluster can have is a mistake, and is said so.
+//!
+//! Parsing gives an [`Expression`]; evaluating it over the JSON of a cluster touches nothing else, so that an index
+//! ([`Expression::required`]) only ever narrows what has to be looked at.
+
+use serde_json::Value;
+
+mod evaluate;
+mod lexer;
+mod order;
+mod parser;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use order::Order;
+
+/// A parsed search.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Expression {
+    And(Box<Expression>, Box<Expression>),
+    Or(Box<Expression>, Box<Expression>),
+    Not(Box<Expression>),
+    Compare(Field, Comparison, Literal),
+    Like { field: Field, pattern: String, any_case: bool },
+    In(Field, Vec<Literal>),
+    Between(Field, Literal, Literal),
+    IsNull(Field),
+}
+
+/// A field of a cluster, as a path of names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Field(Vec<String>);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Comparison {
+    Equal,
+    NotEqual,
+    Less,
+    LessOrEqual,
+    Greater,
+    GreaterOrEqual,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Literal {
+    Text(String),
+    Number(f64),
+    Boolean(bool),
+}
+
+/// Why a search is none.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("at character {at}: {problem}")]
+pub(crate) struct SyntaxError {
+    /// Counted from one.
+    pub(crate) at: usize,
+    pub(crate) problem: String,
+}
+
+/// The fields that can be searched by and sorted by. Below `properties` any name may stand.
+const FIELDS: [&[&str]; 20] = [
+    &["id"],
+    &["name"],
+    &["href"],
+    &["creation_timestamp"],
+    &["domain_prefix"],
+    &["state"],
+    &["status", "state"],
+    &["status", "provision_error_code"],
+    &["region", "id"],
+    &["cloud_provider", "id"],
+    &["product", "id"],
+    &["dns", "base_domain"],
+    &["version", "id"],
+    &["api", "url"],
+    &["hypershift", "enabled"],
+    &["azure", "subscription_id"],
+    &["azure", "resource_group_name"],
+    &["azure", "resource_name"],
+    &["azure", "managed_resource_group_name"],
+    &["azure", "tenant_id"],
+];
+
+impl Expression {
+    /// Reads a search.
+    pub(crate) fn parse(text: &str) -> Result<Self, SyntaxError> {
+        parser::parse(text)
+    }
+
+    /// Whether a cluster, as JSON, is one that is searched for.
+    pub(crate) fn matches(&self, cluster: &Value) -> bool {
+        evaluate::evaluate(self, cluster) == Some(true)
+    }
+
+    /// The text that `field` must equal in everything that matches, if the expression says so at its top.
+    pub(crate) fn required(&self, field: &[&str]) -> Option<&str> {
+        match self {
+            Self::And(left, right) => left.required(field).or_else(|| right.required(field)),
+            Self::Compare(found, Comparison::Equal, Literal::Text(value)) if found.is(field) => Some(value),
+            _ => None,
+        }
+    }
+}
+
+impl Field {
+    /// The field of this name; `None` if no cluster has it.
+    fn known(name: &str) -> Option<Self> {
+        let path: Vec<String> = name.split('.').map(str::to_owned).collect();
+        let listed = FIELDS.iter().any(|known| path.iter().map(String::as_str).eq(known.iter().copied()));
+        let property = path.len() == 2 && path[0] == "properties" && !path[1].is_empty();
+        (listed || property).then_some(Self(path))
+    }
+
+    fn is(&self, path: &[&str]) -> bool {
+        self.0.iter().map(String::as_str).eq(path.iter().copied())
+    }
+
+    /// Names in ARM are the same in any case, and are kept in lower case here; callers type them as they know them.
+    fn ignores_case(&self) -> bool {
+        self.0.first().is_some_and(|first| first == "azure")
+    }
+
+    fn of<'a>(&self, cluster: &'a Value) -> Option<&'a Value> {
+        let found = self.0.iter().try_fold(cluster, |value, name| value.get(name))?;
+        (!found.is_null()).then_some(found)
+    }
+}
+
+/// For messages: every field one may name.
+fn known_fields() -> String {
+    let mut names: Vec<String> = FIELDS.iter().map(|path| path.join(".")).collect();
+    names.push("properties.<name>".to_owned());
+    names.join(", ")
+}

@@ -1,0 +1,65 @@
+//! In which order a list comes.
+
+use std::cmp::Ordering;
+
+use serde_json::Value;
+
+use super::{Field, SyntaxError, known_fields};
+
+/// `<field> [asc|desc]`, more of them behind commas.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Order(Vec<(Field, Direction)>);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Direction {
+    Ascending,
+    Descending,
+}
+
+impl Order {
+    /// Reads an order.
+    pub(crate) fn parse(text: &str) -> Result<Self, SyntaxError> {
+        text.split(',').map(|part| Self::part(part, text)).collect::<Result<_, _>>().map(Self)
+    }
+
+    fn part(part: &str, text: &str) -> Result<(Field, Direction), SyntaxError> {
+        let at = part.as_ptr() as usize - text.as_ptr() as usize + 1;
+        let refused = |problem: String| SyntaxError { at, problem };
+        let mut words = part.split_whitespace();
+        let name = words.next().ok_or_else(|| refused("expected a field".to_owned()))?;
+        let field = Field::known(name).ok_or_else(|| {
+            refused(format!("there is no field `{name}`; the fields are {}", known_fields()))
+        })?;
+        let direction = match words.next() {
+            None => Direction::Ascending,
+            Some(word) if word.eq_ignore_ascii_case("asc") => Direction::Ascending,
+            Some(word) if word.eq_ignore_ascii_case("desc") => Direction::Descending,
+            Some(word) => return Err(refused(format!("`{word}` is neither `asc` nor `desc`"))),
+        };
+        match words.next() {
+            None => Ok((field, direction)),
+            Some(word) => Err(refused(format!("expected a comma before `{word}`"))),
+        }
+    }
+
+    /// Which of two clusters, as JSON, comes first.
+    pub(crate) fn compare(&self, left: &Value, right: &Value) -> Ordering {
+        self.0.iter().fold(Ordering::Equal, |ordering, (field, direction)| {
+            ordering.then_with(|| {
+                let found = key(field, left).cmp(&key(field, right));
+                match direction {
+                    Direction::Ascending => found,
+                    Direction::Descending => found.reverse(),
+                }
+            })
+        })
+    }
+}
+
+/// All fields one can sort by are texts or booleans; what is missing comes first.
+fn key(field: &Field, cluster: &Value) -> Option<String> {
+    match field.of(cluster)? {
+        Value::String(text) => Some(text.clone()),
+        other => Some(other.to_string()),
+    }
+}

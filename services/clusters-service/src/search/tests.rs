@@ -1,0 +1,104 @@
+use serde_json::{Value, json};
+
+use super::*;
+
+fn cluster() -> Value {
+    json!({
+        "id": "0123456789abcdefghijklmnopqrstuv",
+        "name": "first",
+        "state": "ready",
+        "hypershift": {"enabled": true},
+        "version": {"id": "openshift-v4.20.3"},
+        "properties": {"owner": "ada's"},
+        "azure": {
+            "subscription_id": "1111-2222",
+            "resource_group_name": "my-group",
+            "resource_name": "first",
+        },
+    })
+}
+
+#[test]
+fn searches_are_understood_as_in_sql() {
+    let cluster = cluster();
+    for (search, expected) in [
+        ("azure.subscription_id='1111-2222' and azure.resource_group_name='my-group'", true),
+        ("azure.subscription_id = '1111-2222' AND azure.resource_group_name = 'My-Group'", true),
+        ("azure.subscription_id='1111-2222' and azure.resource_group_name='other'", false),
+        ("name='first'", true),
+        ("name = 'First'", false),
+        ("name <> 'first' or state = 'ready'", true),
+        ("name='x' or name='y' and state='ready'", false),
+        ("(name='x' or name='first') and state='ready'", true),
+        ("not name='x'", true),
+        ("not (name='first' and state='ready')", false),
+        ("name like 'f%t'", true),
+        ("name like 'f_rst'", true),
+        ("name like 'F%'", false),
+        ("name ilike 'F%'", true),
+        ("name not like '%z%'", true),
+        ("state in ('error', 'ready')", true),
+        ("state not in ('error', 'ready')", false),
+        ("version.id between 'openshift-v4.20.0' and 'openshift-v4.20.9'", true),
+        ("version.id >= 'openshift-v4.21'", false),
+        ("hypershift.enabled = true and hypershift.enabled='true'", true),
+        ("properties.owner='ada''s'", true),
+        // What is asked of a field that is not there is not true, and neither is the opposite.
+        ("api.url = 'x'", false),
+        ("not api.url = 'x'", false),
+        ("api.url is null and name is not null", true),
+        ("properties.absent <> 'x'", false),
+    ] {
+        let expression = Expression::parse(search).unwrap_or_else(|error| panic!("{search}: {error}"));
+        assert_eq!(expression.matches(&cluster), expected, "{search}");
+    }
+}
+
+#[test]
+fn what_is_no_search_is_refused_where_it_goes_wrong() {
+    for (search, at, problem) in [
+        ("", 1, "expected a field"),
+        ("name", 5, "expected an operator"),
+        ("name = first", 8, "expected a value"),
+        ("name = 'first", 8, "the quote is never closed"),
+        ("nome = 'first'", 1, "there is no field `nome`"),
+        ("name = 'a' name = 'b'", 12, "expected `and`, `or` or the end"),
+        ("(name = 'a'", 12, "expected `)`"),
+        ("name in 'a'", 9, "expected `(`"),
+        ("name ~= 'a'", 6, "`~` has no meaning here"),
+        ("name is 'a'", 9, "expected `null`"),
+    ] {
+        let error = Expression::parse(search).unwrap_err();
+        assert_eq!(error.at, at, "{search}: {error}");
+        assert!(error.problem.starts_with(problem), "{search}: {error}");
+    }
+    let nested = format!("{}name='a'{}", "(".repeat(60), ")".repeat(60));
+    assert!(Expression::parse(&nested).unwrap_err().problem.contains("less nesting"));
+    let nested = format!("{}name='a'", "not ".repeat(1000));
+    assert!(Expression::parse(&nested).unwrap_err().problem.contains("less nesting"));
+}
+
+#[test]
+fn only_what_every_match_must_equal_narrows_the_list() {
+    let required = |search: &str| {
+        let expression = Expression::parse(search).unwrap();
+        expression.required(&["azure", "subscription_id"]).map(str::to_owned)
+    };
+    assert_eq!(required("azure.subscription_id='a'"), Some("a".to_owned()));
+    assert_eq!(required("name='x' and (state='ready' and azure.subscription_id='a')"), Some("a".to_owned()));
+    assert_eq!(required("name='x' or azure.subscription_id='a'"), None);
+    assert_eq!(required("not azure.subscription_id='a'"), None);
+    assert_eq!(required("azure.subscription_id<>'a'"), None);
+}
+
+#[test]
+fn orders_are_by_field_and_direction() {
+    let (first, second) = (json!({"name": "a", "state": "ready"}), json!({"name": "b", "state": "ready"}));
+    let compare = |order: &str| Order::parse(order).unwrap().compare(&first, &second);
+    assert!(compare("name").is_lt());
+    assert!(compare("state, name desc").is_gt());
+    assert!(compare("state").is_eq());
+    assert!(Order::parse("nome").is_err());
+    assert!(Order::parse("name down").is_err());
+    assert!(Order::parse("name,").is_err());
+}

@@ -1,0 +1,183 @@
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use pilothouse_clusters_service_api::ClusterId;
+use pilothouse_http::{Client, Health, Listener, ListenerConfig, Stack, Verdict};
+use pilothouse_maestro_api::{RestClient, SourceClient};
+use pilothouse_runtime::reconcile::{Handle, Options};
+use pilothouse_runtime::{Clock, Controller, OnExit, Shutdown, Tasks};
+use pilothouse_store::{Revision, Store};
+use prometheus_client::registry::Registry;
+
+use crate::cloud::Cloud;
+use crate::clusters::Clusters;
+use crate::config::Config;
+use crate::controller::ClusterController;
+use crate::error::Error;
+use crate::manifests::Settings;
+use crate::metrics::Metrics;
+use crate::records::Records;
+use crate::rest::{self, Rest};
+use crate::wakes::{self, Connected};
+
+/// Who this service is at Maestro: the source that its [`SourceClient`] has to be made with.
+pub const SOURCE_ID: &str = "clusters-service";
+
+/// How long what was accepted may take to finish at shutdown.
+const DRAIN: Duration = Duration::from_secs(30);
+/// What a cluster pulls with when nothing is configured: no credentials at all.
+const NO_CREDENTIALS: &str = r#"{"auths":{}}"#;
+
+/// What the service needs from outside.
+#[derive(Debug)]
+pub struct Deps<'a> {
+    /// Opened with [`crate::catalog`].
+    pub store: Store,
+    /// The clock.
+    pub clock: Clock,
+    /// For calls to the cloud's resource manager.
+    pub http: Client,
+    /// Reads what Maestro has.
+    pub maestro: RestClient,
+    /// Publishes to Maestro, as [`SOURCE_ID`].
+    pub source: SourceClient,
+    /// The readiness page.
+    pub health: Health,
+    /// Where numbers are registered; the prefix is the service's own.
+    pub registry: &'a mut Registry,
+}
+
+/// Clusters Service, ready to run.
+#[derive(Debug)]
+pub struct Service {
+    listener: Listener,
+    http_metrics: pilothouse_http::Metrics,
+    metrics: Metrics,
+    clusters: Clusters,
+    controller: Controller<ClusterController>,
+    source: SourceClient,
+    connected: Connected,
+    began_at: Revision,
+}
+
+/// Asks the controller to look, and shows what it is at. A cheap handle.
+#[derive(Clone, Debug)]
+pub struct ControllerHandle(Handle<ClusterId>);
+
+impl Service {
+    /// Checks the configuration, binds the port and reads what it needs; nothing runs yet.
+    pub async fn build(config: Config, deps: Deps<'_>) -> Result<Self, Error> {
+        config.check()?;
+        let Deps { store, clock, http, maestro, source, health, registry } = deps;
+        let address = config.listen;
+        let listen = ListenerConfig { address, ..ListenerConfig::loopback(address.port()) };
+        let listener = Listener::bind("Clusters Service", &listen, &clock).await?;
+        let registry = registry.sub_registry_with_prefix("clusters_service");
+        let http_metrics = pilothouse_http::Metrics::new(registry);
+        let metrics = Metrics::new(registry);
+        let settings = Settings::of(&config, pull_secret(&config)?);
+        let cloud = Cloud::new(http, config.cloud_address()?);
+        let config = Arc::new(config);
+        let records = Records::try_new(store)?;
+        let began_at = records.revision().await?;
+        let clusters = Clusters { records: records.clone(), config: config.clone(), clock: clock.clone() };
+        let options =
+            Options { resync: config.resync.0, concurrency: config.concurrency, ..Options::default() };
+        let controller = ClusterController {
+            records,
+            cloud,
+            maestro,
+            source: source.clone(),
+            config,
+            settings,
+            clock,
+            metrics: metrics.clone(),
+        };
+        let connected = Connected::default();
+        health.register("clusters-service maestro", subscription_check(connected.clone()));
+        Ok(Self {
+            listener,
+            http_metrics,
+            metrics,
+            clusters,
+            controller: Controller::new("clusters", controller, options),
+            source,
+            connected,
+            began_at,
+        })
+    }
+
+    /// Where it listens, with the real port.
+    pub fn local_address(&self) -> SocketAddr {
+        self.listener.local_address()
+    }
+
+    /// The handle of the controller.
+    pub fn handle(&self) -> ControllerHandle {
+        ControllerHandle(self.controller.handle())
+    }
+
+    /// Serves and reconciles until shutdown; returns when drained.
+    pub async fn run(self, shutdown: Shutdown) -> Result<(), Error> {
+        let Self { listener, http_metrics, metrics, clusters, controller, source, connected, began_at } =
+            self;
+        let tasks = Tasks::new("clusters-service", shutdown.clone());
+        let records = clusters.records.clone();
+        // From before the port was open, so that nothing that was asked for is missed.
+        let feed = records.feed(began_at);
+        let handle = controller.spawn(&tasks);
+        tasks.spawn(
+            "follow the store",
+            OnExit::StopProcess,
+            wakes::follow_store(records, feed, handle.clone(), shutdown.clone()),
+        );
+        tasks.spawn(
+            "follow Maestro",
+            OnExit::StopProcess,
+            wakes::follow_maestro(source, handle, connected, metrics, shutdown.clone()),
+        );
+        let router =
+            rest::router(Rest { clusters, shutdown: shutdown.clone() }, Stack::new(http_metrics.clone()));
+        let own = tasks.clone();
+        tasks.spawn(
+            "serve",
+            OnExit::StopProcess,
+            async move { listener.serve(router, http_metrics, &own).await },
+        );
+        shutdown.requested().await;
+        tasks.drain(DRAIN).await?;
+        Ok(())
+    }
+}
+
+impl ControllerHandle {
+    /// What the controller is at, for the debug page.
+    pub fn status(&self) -> pilothouse_runtime::reconcile::ControllerStatus {
+        self.0.status()
+    }
+
+    /// Looks at every cluster now.
+    pub fn wake_all(&self) {
+        self.0.wake_all();
+    }
+}
+
+fn pull_secret(config: &Config) -> Result<String, Error> {
+    use secrecy::ExposeSecret as _;
+    match &config.pull_secret {
+        Some(file) => Ok(file.read()?.expose_secret().to_owned()),
+        None => Ok(NO_CREDENTIALS.to_owned()),
+    }
+}
+
+fn subscription_check(connected: Connected) -> impl Fn() -> Verdict + Send + Sync + 'static {
+    move || {
+        if connected.load(Ordering::Relaxed) {
+            return Verdict::ready("subscribed to Maestro");
+        }
+        // Requests are still taken and kept, so it stays ready.
+        Verdict::warning("no subscription to Maestro; states of clusters are not being updated")
+    }
+}

@@ -1,0 +1,143 @@
+//! What wakes the controller: the store, when somebody asked for something, and Maestro, when something was observed.
+//!
+//! Either way an event wakes only the cluster it concerns and carries nothing but its id; the pass looks for itself. What
+//! was missed while a connection was down is made up for by waking every cluster once it stands again.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use futures::StreamExt as _;
+use pilothouse_clusters_service_api::ClusterId;
+use pilothouse_maestro_api::{Error as MaestroError, SourceClient, StatusEvent, Subscription};
+use pilothouse_runtime::reconcile::Handle;
+use pilothouse_runtime::{Chain, Policy, Shutdown, TaskError};
+use pilothouse_store::{Error as StoreError, Feed};
+use tracing::{debug, info, warn};
+
+use crate::manifests::CLUSTER_ID_LABEL;
+use crate::metrics::Metrics;
+use crate::records::{Entry, Records};
+
+/// Whether Maestro's news arrive at present.
+pub(crate) type Connected = Arc<AtomicBool>;
+
+/// Follows the store until shutdown.
+pub(crate) async fn follow_store(
+    records: Records,
+    mut feed: Feed,
+    handle: Handle<ClusterId>,
+    shutdown: Shutdown,
+) -> Result<(), TaskError> {
+    let mut delays = Policy::RECONNECT.delays();
+    loop {
+        let batch = tokio::select! {
+            batch = feed.next() => batch,
+            () = shutdown.requested() => return Ok(()),
+        };
+        match batch {
+            Ok(batch) => {
+                delays.reset();
+                for change in &batch.changes {
+                    if let Some(id) = asks_for_work(Entry::of(change)?) {
+                        handle.wake(id);
+                    }
+                }
+            }
+            Err(StoreError::TooOld { .. } | StoreError::NotYet { .. }) => {
+                feed = records.feed(records.revision().await?);
+                handle.wake_all();
+            }
+            Err(error) => {
+                warn!(error = %Chain(&error), "cannot follow the store, trying again");
+                wait(delays.next(), &shutdown).await;
+            }
+        }
+    }
+}
+
+/// The cluster that an entry asks something of. What the controller itself writes asks for nothing.
+fn asks_for_work(entry: Option<Entry>) -> Option<ClusterId> {
+    match entry? {
+        Entry::Cluster { before, after: Some(after) } => {
+            let asks = before.is_none_or(|before| after.asks_for_work(&before));
+            asks.then_some(after.cluster.id)
+        }
+        Entry::NodePool { before, after: Some(after) } => {
+            let asks = before.is_none_or(|before| after.asks_for_work(&before));
+            asks.then_some(after.node_pool.cluster_id)
+        }
+        Entry::Cluster { after: None, .. } | Entry::NodePool { after: None, .. } => None,
+    }
+}
+
+/// Follows Maestro until shutdown: subscribes, and subscribes again whenever that breaks.
+pub(crate) async fn follow_maestro(
+    source: SourceClient,
+    handle: Handle<ClusterId>,
+    connected: Connected,
+    metrics: Metrics,
+    shutdown: Shutdown,
+) -> Result<(), TaskError> {
+    let mut delays = Policy::RECONNECT.delays();
+    while !shutdown.is_requested() {
+        let subscription = tokio::select! {
+            subscription = source.subscribe() => subscription,
+            () = shutdown.requested() => return Ok(()),
+        };
+        let ended = match subscription {
+            Ok(subscription) => {
+                delays.reset();
+                info!("subscribed to Maestro");
+                connected.store(true, Ordering::Relaxed);
+                // Only now: whatever changed before the subscription stood is found by looking.
+                handle.wake_all();
+                let ended = read(subscription, &handle, &metrics, &shutdown).await;
+                connected.store(false, Ordering::Relaxed);
+                ended
+            }
+            Err(error) => Some(error),
+        };
+        if let Some(error) = ended {
+            warn!(error = %Chain(&error), "no subscription to Maestro, trying again");
+        }
+        wait(delays.next(), &shutdown).await;
+    }
+    Ok(())
+}
+
+async fn read(
+    mut subscription: Subscription,
+    handle: &Handle<ClusterId>,
+    metrics: &Metrics,
+    shutdown: &Shutdown,
+) -> Option<MaestroError> {
+    loop {
+        let event = tokio::select! {
+            event = subscription.next() => event?,
+            () = shutdown.requested() => return None,
+        };
+        match event {
+            Ok(event) => {
+                metrics.status_events.inc();
+                match cluster_of(&event) {
+                    Some(id) => handle.wake(id),
+                    None => debug!(bundle = event.resource_id, "a status of a bundle that is none of ours"),
+                }
+            }
+            // One event that makes no sense is not the end of the stream.
+            Err(MaestroError::Event(error)) => warn!(error = %Chain(&error), "a status could not be read"),
+            Err(error) => return Some(error),
+        }
+    }
+}
+
+fn cluster_of(event: &StatusEvent) -> Option<ClusterId> {
+    event.metadata.as_ref()?["labels"][CLUSTER_ID_LABEL].as_str()?.parse().ok()
+}
+
+async fn wait(delay: Option<std::time::Duration>, shutdown: &Shutdown) {
+    tokio::select! {
+        () = tokio::time::sleep(delay.unwrap_or_default()) => {}
+        () = shutdown.requested() => {}
+    }
+}

@@ -1,0 +1,221 @@
+//! From a record to a cluster that answers, and back to nothing.
+
+use std::time::Duration;
+
+use pilothouse_clusters_service_api::{ClusterState, NodePoolStateValue};
+use pilothouse_test_support::eventually;
+use serde_json::{Value, json};
+
+use crate::maestro::{
+    hosted_cluster_report, managed_cluster_report, node_pool_report, refused_release_report,
+};
+use crate::support::{CORRELATION, PATIENCE, World, context, new_cluster, new_node_pool};
+
+const LABEL: &str = "api.openshift.com/id";
+
+async fn until_posted(world: &World, name: &str) -> crate::maestro::Bundle {
+    eventually("the bundle is posted", PATIENCE, || async {
+        world.maestro.bundle(name).ok_or_else(|| format!("{:?}", world.maestro.names()))
+    })
+    .await
+}
+
+fn inner<'a>(work: &'a Value, kind: &str) -> &'a Value {
+    let manifests = work["spec"]["workload"]["manifests"].as_array().unwrap();
+    manifests.iter().find(|manifest| manifest["kind"] == kind).unwrap_or_else(|| panic!("no {kind}"))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cluster_is_ready_once_its_control_plane_and_its_managed_cluster_are() {
+    let world = World::new().await;
+    let service = world.start().await;
+    let cluster = service.create(&new_cluster("first")).await;
+    let id = cluster.id.to_string();
+    assert_eq!(cluster.state, ClusterState::Validating);
+
+    // Step 5.
+    until_posted(&world, &id).await;
+    let group = "/subscriptions/11111111-2222-3333-4444-555555555555/resourcegroups/managed-first";
+    let paths = world.cloud.paths();
+    for path in [
+        group.to_owned(),
+        format!("{group}/providers/microsoft.network/dnszones/first.pilothouse.test"),
+        format!("{group}/providers/microsoft.network/loadbalancers/first-api"),
+        format!("{group}/providers/microsoft.managedidentity/userassignedidentities/first-control-plane"),
+    ] {
+        assert!(paths.contains(&path), "{path} is not in {paths:?}");
+    }
+    assert!(world.cloud.correlations().iter().all(|found| found == CORRELATION));
+
+    // Step 6: the work, and inside of it what the work agent applies.
+    let bundle = until_posted(&world, &id).await;
+    assert_eq!(bundle.consumer, "local-cluster");
+    assert_eq!(bundle.correlation.as_deref(), Some(CORRELATION));
+    assert_eq!(bundle.metadata["labels"][LABEL], id.as_str());
+    let work = &bundle.bundle.manifests[0];
+    assert_eq!(
+        (&work["kind"], &work["metadata"]["namespace"]),
+        (&json!("ManifestWork"), &json!("local-cluster"))
+    );
+    assert_eq!(work["metadata"]["labels"][LABEL], id.as_str());
+    let hosted_cluster = inner(work, "HostedCluster");
+    assert_eq!(hosted_cluster["metadata"]["name"], "first");
+    assert_eq!(hosted_cluster["metadata"]["namespace"], format!("ocm-local-{id}"));
+    assert_eq!(hosted_cluster["metadata"]["labels"][LABEL], id.as_str());
+    assert_eq!(hosted_cluster["metadata"]["annotations"]["pilothouse.dev/correlation-id"], CORRELATION);
+    assert_eq!(hosted_cluster["spec"]["release"]["image"], "pilothouse/release:4.20.3");
+    assert_eq!(hosted_cluster["spec"]["dns"]["baseDomain"], "pilothouse.test");
+    assert_eq!(inner(work, "Namespace")["metadata"]["name"], format!("ocm-local-{id}"));
+    let secret = inner(work, "Secret");
+    assert_eq!(hosted_cluster["spec"]["pullSecret"]["name"], secret["metadata"]["name"]);
+    let config = serde_json::to_value(&bundle.bundle.manifest_configs[0]).unwrap();
+    assert_eq!(config["resourceIdentifier"]["resource"], "manifestworks");
+    assert_eq!(config["feedbackRules"][0]["jsonPaths"][0], json!({"name": "status", "path": ".status"}));
+    let managed = until_posted(&world, &format!("{id}-managed")).await;
+    assert_eq!(managed.bundle.manifests[0]["kind"], "ManagedCluster");
+    assert_eq!(managed.bundle.manifests[0]["metadata"]["name"], id.as_str());
+
+    // Step 12, in the order in which news arrive.
+    service.until_it_says(&cluster.id, "step 7").await;
+    world.maestro.report(&id, hosted_cluster_report("False"));
+    let waiting = service.until_it_says(&cluster.id, "the hosted control plane was asked").await;
+    assert_eq!((waiting.state, waiting.api.url), (ClusterState::Installing, None));
+    world.maestro.report(&id, hosted_cluster_report("True"));
+    service.until_it_says(&cluster.id, "step 10").await;
+    world.maestro.report(&format!("{id}-managed"), managed_cluster_report("True"));
+    let ready = service.until(&cluster.id, ClusterState::Ready).await;
+    assert_eq!(ready.api.url.as_deref(), Some("https://api.first.pilothouse.test:9443"));
+    assert!(ready.status.dns_ready);
+    assert_eq!(world.maestro.log().len(), 2, "what is there is not posted again: {:?}", world.maestro.log());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn node_pools_follow_their_cluster_and_go_before_it() {
+    let world = World::new().await;
+    let service = world.start().await;
+    let cluster = service.create(&new_cluster("first")).await;
+    let id = cluster.id.to_string();
+    let name = format!("{id}-pool-workers");
+    let pool =
+        service.client.node_pool_create(&context(), &cluster.id, &new_node_pool("workers")).await.unwrap();
+    until_posted(&world, &format!("{id}-managed")).await;
+    service.until_node_pool(&pool, NodePoolStateValue::Pending).await;
+    assert_eq!(world.maestro.bundle(&name).map(|bundle| bundle.id), None, "its namespace is not there yet");
+
+    world.maestro.report(&id, hosted_cluster_report("True"));
+    world.maestro.report(&format!("{id}-managed"), managed_cluster_report("True"));
+    let bundle = until_posted(&world, &name).await;
+    let node_pool = inner(&bundle.bundle.manifests[0], "NodePool");
+    assert_eq!(node_pool["metadata"]["name"], "first-workers");
+    assert_eq!(node_pool["metadata"]["namespace"], format!("ocm-local-{id}"));
+    assert_eq!(
+        (&node_pool["spec"]["clusterName"], &node_pool["spec"]["replicas"]),
+        (&json!("first"), &json!(2))
+    );
+    world.maestro.report(&name, node_pool_report("False", 1));
+    let waiting = service.until_node_pool(&pool, NodePoolStateValue::Installing).await;
+    assert!(waiting.status.message.contains("of 2 nodes") || waiting.status.message.contains("apply"));
+    world.maestro.report(&name, node_pool_report("True", 2));
+    service.until_node_pool(&pool, NodePoolStateValue::Ready).await;
+    assert_eq!(service.cluster(&cluster.id).await.status.current_compute, 2);
+
+    service.client.cluster_delete(&context(), &cluster.id).await.unwrap();
+    let until_deleting = async |name: &str| {
+        eventually("its deletion is asked for", PATIENCE, || async {
+            match world.maestro.bundle(name) {
+                Some(bundle) if bundle.deleting => Ok(()),
+                other => Err(format!("{:?}", other.map(|bundle| bundle.deleting))),
+            }
+        })
+        .await;
+    };
+    until_deleting(&name).await;
+    assert!(!world.maestro.bundle(&id).unwrap().deleting, "the control plane outlives its nodes");
+    let refusal = service.client.node_pool_create(&context(), &cluster.id, &new_node_pool("late")).await;
+    assert!(refusal.unwrap_err().is_conflict());
+
+    world.maestro.finish_delete(&name);
+    until_deleting(&id).await;
+    until_deleting(&format!("{id}-managed")).await;
+    assert!(!world.cloud.paths().is_empty(), "the cloud outlives the control plane");
+    world.maestro.finish_delete(&id);
+    world.maestro.finish_delete(&format!("{id}-managed"));
+    service.until_gone(&cluster.id).await;
+    assert_eq!(world.cloud.paths(), Vec::<String>::new());
+
+    // Everything it reserved is free again.
+    let again = service.create(&new_cluster("first")).await;
+    assert_eq!(again.domain_prefix, "first");
+    assert_ne!(again.id, cluster.id);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn news_that_were_missed_are_found_when_maestro_is_back() {
+    let world = World::new().await;
+    let service = world.start().await;
+    let cluster = service.create(&new_cluster("first")).await;
+    let id = cluster.id.to_string();
+    until_posted(&world, &format!("{id}-managed")).await;
+    service.until_it_says(&cluster.id, "step 7").await;
+    world.maestro.report_quietly(&id, hosted_cluster_report("True"));
+    world.maestro.report_quietly(&format!("{id}-managed"), managed_cluster_report("True"));
+    world.maestro.drop_subscribers();
+    service.until(&cluster.id, ClusterState::Ready).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn failures_say_which_step_what_was_seen_and_what_to_do() {
+    let world = World::new().await;
+    let service = world.start().await;
+    world.cloud.set_down(true);
+    let cluster = service.create(&new_cluster("first")).await;
+    let waiting = service.until_it_says(&cluster.id, "come back tomorrow").await;
+    assert_eq!(waiting.state, ClusterState::Pending);
+    world.time.advance(Duration::from_secs(3600));
+    let failed = service.until(&cluster.id, ClusterState::Error).await;
+    assert_eq!(failed.status.provision_error_code.as_deref(), Some("CloudResourcesFailed"));
+    let message = failed.status.provision_error_message.unwrap();
+    assert!(
+        message.starts_with("Step 5 (services/clusters-service)") && message.contains("To do: "),
+        "{message}"
+    );
+
+    // It is tried again all the same, and what works now counts.
+    world.cloud.set_down(false);
+    world.maestro.play_agent();
+    let ready = service.until(&cluster.id, ClusterState::Ready).await;
+    assert_eq!(ready.status.provision_error_code, None);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_can_never_work_fails_at_once_and_what_takes_too_long_at_its_deadline() {
+    let world = World::new().await;
+    let service = world.start().await;
+    let refused = service.create(&new_cluster("refused")).await;
+    until_posted(&world, refused.id.as_str()).await;
+    world.maestro.report(refused.id.as_str(), refused_release_report());
+    let failed = service.until(&refused.id, ClusterState::Error).await;
+    assert_eq!(failed.status.provision_error_code.as_deref(), Some("InvalidReleaseImage"));
+    assert!(failed.status.description.contains("there is no such release"));
+
+    let slow = service.create(&new_cluster("slow")).await;
+    until_posted(&world, &format!("{}-managed", slow.id)).await;
+    service.until_it_says(&slow.id, "step 7").await;
+    world.time.advance(Duration::from_secs(3600));
+    world.maestro.report(slow.id.as_str(), hosted_cluster_report("False"));
+    let failed = service.until(&slow.id, ClusterState::Error).await;
+    assert_eq!(failed.status.provision_error_code.as_deref(), Some("ClusterInstallTimeout"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_resource_group_of_somebody_else_is_left_alone() {
+    let world = World::new().await;
+    let service = world.start().await;
+    let group = "/subscriptions/11111111-2222-3333-4444-555555555555/resourceGroups/managed-first";
+    world.cloud.put(group, json!({"location": "local", "managedBy": "/subscriptions/x/other"}));
+    let cluster = service.create(&new_cluster("first")).await;
+    service.until_it_says(&cluster.id, "belongs to `/subscriptions/x/other`").await;
+    service.client.cluster_delete(&context(), &cluster.id).await.unwrap();
+    service.until_gone(&cluster.id).await;
+    assert_eq!(world.cloud.paths(), [group.to_lowercase()]);
+}

@@ -1,0 +1,355 @@
+//! A stand-in for Maestro: the gRPC source API and the REST paths that are used, over memory. What an agent would
+//! report is told by the test, or made up by the stand-in itself once [`Maestro::play_agent`] was called.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use axum::extract::{Path, Request, State};
+use axum::response::{IntoResponse as _, Response};
+use axum::routing::{get, post};
+use axum::{Json, Router};
+use futures::{Stream, StreamExt as _, stream};
+use http::StatusCode;
+use jiff::Timestamp;
+use pilothouse_maestro_api::{Action, CloudEvent, EventType, ManifestBundle, Subresource, extension, proto};
+use serde_json::{Value, json};
+use tokio::sync::broadcast;
+use tonic_prost::ProstCodec;
+
+use crate::switch::Switch;
+
+pub(crate) struct Maestro {
+    bundles: Mutex<BTreeMap<String, Bundle>>,
+    /// How often each work was created, by name.
+    created: Mutex<BTreeMap<String, usize>>,
+    /// Every action that arrived, in order.
+    log: Mutex<Vec<String>>,
+    events: Mutex<broadcast::Sender<proto::CloudEvent>>,
+    plays_agent: Mutex<bool>,
+    /// How many further changes come too late, because somebody else changes the bundle first.
+    interferences: Mutex<usize>,
+    pub(crate) switch: Arc<Switch>,
+}
+
+#[derive(Clone)]
+pub(crate) struct Bundle {
+    pub(crate) id: String,
+    pub(crate) consumer: String,
+    pub(crate) version: i32,
+    pub(crate) metadata: Value,
+    pub(crate) bundle: ManifestBundle,
+    pub(crate) correlation: Option<String>,
+    pub(crate) deleting: bool,
+    status: Option<Value>,
+}
+
+impl Maestro {
+    pub(crate) fn new(switch: Arc<Switch>) -> Arc<Self> {
+        Arc::new(Self {
+            bundles: Mutex::default(),
+            created: Mutex::default(),
+            log: Mutex::default(),
+            events: Mutex::new(broadcast::Sender::new(1024)),
+            plays_agent: Mutex::new(false),
+            interferences: Mutex::default(),
+            switch,
+        })
+    }
+
+    pub(crate) fn router(self: &Arc<Self>) -> Router {
+        Router::new()
+            .route(proto::PUBLISH, post(publish))
+            .route(proto::SUBSCRIBE, post(subscribe))
+            .route("/api/maestro/v1/resource-bundles/{id}", get(bundle_get).delete(bundle_delete))
+            .with_state(self.clone())
+    }
+
+    /// From now on everything works at once.
+    pub(crate) fn play_agent(&self) {
+        *self.plays_agent.lock().unwrap() = true;
+    }
+
+    /// From now on nothing happens unless the test says so.
+    pub(crate) fn leave_agent(&self) {
+        *self.plays_agent.lock().unwrap() = false;
+    }
+
+    /// Somebody else changes the next bundle that is to be changed, just before.
+    pub(crate) fn interfere(&self) {
+        *self.interferences.lock().unwrap() += 1;
+    }
+
+    /// The bundle of a work, by the work's name.
+    pub(crate) fn bundle(&self, name: &str) -> Option<Bundle> {
+        self.bundles.lock().unwrap().get(name).cloned()
+    }
+
+    pub(crate) fn names(&self) -> Vec<String> {
+        self.bundles.lock().unwrap().keys().cloned().collect()
+    }
+
+    pub(crate) fn created(&self) -> BTreeMap<String, usize> {
+        self.created.lock().unwrap().clone()
+    }
+
+    pub(crate) fn log(&self) -> Vec<String> {
+        self.log.lock().unwrap().clone()
+    }
+
+    /// Ends every subscription, as a restart of Maestro would.
+    pub(crate) fn drop_subscribers(&self) {
+        *self.events.lock().unwrap() = broadcast::Sender::new(1024);
+    }
+
+    /// The agent reports on a work.
+    pub(crate) fn report(&self, name: &str, status: Value) {
+        self.report_quietly(name, status);
+        if let Some(bundle) = self.bundle(name) {
+            self.tell(&bundle, bundle.status.clone().unwrap());
+        }
+    }
+
+    /// The same, but nobody hears of it.
+    pub(crate) fn report_quietly(&self, name: &str, status: Value) {
+        let mut bundles = self.bundles.lock().unwrap();
+        bundles.get_mut(name).unwrap_or_else(|| panic!("no work `{name}`")).status = Some(status);
+    }
+
+    /// The agent has removed everything of a work whose deletion was asked for.
+    pub(crate) fn finish_delete(&self, name: &str) {
+        let bundle = self.bundles.lock().unwrap().remove(name);
+        let bundle = bundle.unwrap_or_else(|| panic!("no work `{name}`"));
+        assert!(bundle.deleting, "nobody asked for `{name}` to be deleted");
+        self.tell(&bundle, json!({"conditions": [condition("Deleted", "True", "gone")]}));
+    }
+
+    fn tell(&self, bundle: &Bundle, payload: Value) {
+        let kind = EventType::new(Subresource::Status, Action::Update);
+        let event = CloudEvent::new("agent", &kind, Timestamp::UNIX_EPOCH)
+            .with(extension::RESOURCE_ID, bundle.id.as_str())
+            .with(extension::RESOURCE_VERSION, bundle.version)
+            .with(extension::CLUSTER_NAME, bundle.consumer.as_str())
+            .with(extension::ORIGINAL_SOURCE, "maestro")
+            .with(extension::METADATA, bundle.metadata.to_string())
+            .with_data(payload.to_string());
+        // Nobody may be listening.
+        let _ = self.events.lock().unwrap().send(event.into());
+    }
+
+    fn take(&self, event: CloudEvent) -> Result<(), tonic::Status> {
+        let kind = event.event_type().unwrap();
+        let metadata = event.metadata().unwrap().unwrap_or_default();
+        let name = metadata["name"].as_str().unwrap_or_default().to_owned();
+        self.log.lock().unwrap().push(format!("{:?} {name}", kind.action));
+        let mut bundles = self.bundles.lock().unwrap();
+        match kind.action {
+            Action::Create => {
+                if bundles.contains_key(&name) {
+                    return Err(tonic::Status::unknown("maestro-6: it exists"));
+                }
+                let bundle = Bundle {
+                    id: event.required(extension::RESOURCE_ID).unwrap(),
+                    consumer: event.required(extension::CLUSTER_NAME).unwrap(),
+                    version: 1,
+                    metadata,
+                    bundle: event.payload().unwrap(),
+                    correlation: event.text(extension::CORRELATION_ID),
+                    deleting: false,
+                    status: None,
+                };
+                bundles.insert(name.clone(), bundle);
+                *self.created.lock().unwrap().entry(name.clone()).or_default() += 1;
+            }
+            Action::Update => {
+                let known =
+                    bundles.get_mut(&name).ok_or_else(|| tonic::Status::unknown("maestro-7: none"))?;
+                let interferences = &mut *self.interferences.lock().unwrap();
+                if *interferences > 0 {
+                    *interferences -= 1;
+                    known.version += 1;
+                }
+                let asked = event.resource_version().unwrap().unwrap_or_default();
+                if asked != 0 && asked != known.version {
+                    return Err(tonic::Status::unknown("maestro-6: it changed"));
+                }
+                known.version += 1;
+                known.bundle = event.payload().unwrap();
+                known.correlation = event.text(extension::CORRELATION_ID);
+                // What the agent said was about another version.
+                known.status = None;
+            }
+            other => panic!("{other:?} is not used"),
+        }
+        drop(bundles);
+        if *self.plays_agent.lock().unwrap() {
+            let bundle = self.bundle(&name).unwrap();
+            self.report(&name, all_is_well(&bundle));
+        }
+        Ok(())
+    }
+}
+
+/// What an agent reports once everything in a bundle works.
+fn all_is_well(bundle: &Bundle) -> Value {
+    let manifest = &bundle.bundle.manifests[0];
+    match manifest["kind"].as_str().unwrap() {
+        "ManagedCluster" => managed_cluster_report("True"),
+        "ManifestWork" => {
+            let inner = manifest["spec"]["workload"]["manifests"].as_array().unwrap();
+            let last = inner.last().unwrap();
+            match last["kind"].as_str().unwrap() {
+                "HostedCluster" => hosted_cluster_report("True"),
+                _ => node_pool_report("True", last["spec"]["replicas"].as_i64().unwrap()),
+            }
+        }
+        other => panic!("{other}"),
+    }
+}
+
+pub(crate) fn condition(kind: &str, status: &str, message: &str) -> Value {
+    json!({"type": kind, "status": status, "reason": "Reported", "message": message,
+           "lastTransitionTime": "2026-01-01T00:00:00Z"})
+}
+
+fn text(name: &str, value: &str) -> Value {
+    json!({"name": name, "fieldValue": {"type": "String", "string": value}})
+}
+
+fn number(name: &str, value: i64) -> Value {
+    json!({"name": name, "fieldValue": {"type": "Integer", "integer": value}})
+}
+
+/// A bundle that wraps a work with one object of `kind`, of which this was fed back.
+fn nested(kind: &str, values: &[Value]) -> Value {
+    let inner = json!({
+        "conditions": [condition("Applied", "True", "Apply manifest work complete")],
+        "resourceStatus": {"manifests": [
+            {"resourceMeta": {"kind": "Namespace"}, "statusFeedback": {}, "conditions": []},
+            {"resourceMeta": {"kind": kind}, "statusFeedback": {"values": values}, "conditions": []},
+        ]},
+    });
+    let raw = json!({"name": "status", "fieldValue": {"type": "JsonRaw", "jsonRaw": inner.to_string()}});
+    json!({
+        "conditions": [condition("Applied", "True", "Apply manifest work complete")],
+        "resourceStatus": [{"resourceMeta": {"kind": "ManifestWork"}, "statusFeedback": {"values": [raw]},
+                            "conditions": []}],
+    })
+}
+
+pub(crate) fn hosted_cluster_report(available: &str) -> Value {
+    let mut values = vec![
+        text("Available-Status", available),
+        text("Available-Reason", "AsExpected"),
+        text("Available-Message", "the hosted control plane was asked"),
+        text("ValidReleaseImage-Status", "True"),
+    ];
+    if available == "True" {
+        values.push(text("Endpoint-Host", "api.first.pilothouse.test"));
+        values.push(number("Endpoint-Port", 9443));
+    }
+    nested("HostedCluster", &values)
+}
+
+pub(crate) fn refused_release_report() -> Value {
+    let values = [
+        text("Available-Status", "False"),
+        text("ValidReleaseImage-Status", "False"),
+        text("ValidReleaseImage-Message", "there is no such release"),
+    ];
+    nested("HostedCluster", &values)
+}
+
+pub(crate) fn node_pool_report(ready: &str, replicas: i64) -> Value {
+    let message = text("Ready-Message", "the nodes were counted");
+    nested("NodePool", &[text("Ready-Status", ready), message, number("Replicas", replicas)])
+}
+
+pub(crate) fn managed_cluster_report(available: &str) -> Value {
+    let status = json!({"conditions": [condition("ManagedClusterConditionAvailable", available, "seen")]});
+    let raw = json!({"name": "status", "fieldValue": {"type": "JsonRaw", "jsonRaw": status.to_string()}});
+    json!({
+        "conditions": [condition("Applied", "True", "Apply manifest work complete")],
+        "resourceStatus": [{"resourceMeta": {"kind": "ManagedCluster"}, "statusFeedback": {"values": [raw]},
+                            "conditions": []}],
+    })
+}
+
+async fn publish(State(maestro): State<Arc<Maestro>>, request: Request) -> Response {
+    let codec: ProstCodec<(), proto::PublishRequest> = ProstCodec::default();
+    let service = tower::service_fn(move |request: tonic::Request<proto::PublishRequest>| {
+        let maestro = maestro.clone();
+        async move {
+            let event = CloudEvent::try_from(request.into_inner().event.unwrap()).unwrap();
+            let taken = maestro.take(event);
+            maestro.switch.pass().await;
+            taken.map(tonic::Response::new)
+        }
+    });
+    tonic::server::Grpc::new(codec).unary(service, request).await.into_response()
+}
+
+async fn subscribe(State(maestro): State<Arc<Maestro>>, request: Request) -> Response {
+    let codec: ProstCodec<proto::CloudEvent, proto::SubscriptionRequest> = ProstCodec::default();
+    let service = tower::service_fn(move |request: tonic::Request<proto::SubscriptionRequest>| {
+        assert_eq!(request.get_ref().source, pilothouse_clusters_service::SOURCE_ID);
+        let receiver = maestro.events.lock().unwrap().subscribe();
+        async move {
+            let mut response = tonic::Response::new(events(receiver).boxed());
+            response.metadata_mut().insert(proto::SUBSCRIPTION_ID, "1".parse().unwrap());
+            Ok::<_, tonic::Status>(response)
+        }
+    });
+    tonic::server::Grpc::new(codec).server_streaming(service, request).await.into_response()
+}
+
+fn events(
+    receiver: broadcast::Receiver<proto::CloudEvent>,
+) -> impl Stream<Item = Result<proto::CloudEvent, tonic::Status>> {
+    stream::unfold(receiver, |mut receiver| async move {
+        receiver.recv().await.ok().map(|event| (Ok(event), receiver))
+    })
+}
+
+async fn bundle_get(State(maestro): State<Arc<Maestro>>, Path(id): Path<String>) -> Response {
+    let found = maestro.bundles.lock().unwrap().values().find(|bundle| bundle.id == id).cloned();
+    maestro.switch.pass().await;
+    let Some(bundle) = found else {
+        let body = json!({"kind": "Error", "id": "7", "href": "", "code": "maestro-7", "reason": "none"});
+        return (StatusCode::NOT_FOUND, Json(body)).into_response();
+    };
+    let mut status = bundle.status;
+    if let Some(status) = &mut status {
+        status["ObservedVersion"] = json!(bundle.version);
+        status["SequenceID"] = json!("1");
+    }
+    Json(json!({
+        "id": bundle.id, "kind": "ResourceBundle", "href": "", "name": bundle.id,
+        "consumer_name": bundle.consumer, "version": bundle.version,
+        "created_at": "2026-01-01T00:00:00Z", "updated_at": "2026-01-01T00:00:00Z",
+        "deleted_at": bundle.deleting.then_some("2026-01-01T00:00:00Z"),
+        "metadata": bundle.metadata,
+        "manifests": bundle.bundle.manifests,
+        "delete_option": bundle.bundle.delete_option,
+        "manifest_configs": bundle.bundle.manifest_configs,
+        "status": status,
+    }))
+    .into_response()
+}
+
+async fn bundle_delete(State(maestro): State<Arc<Maestro>>, Path(id): Path<String>) -> StatusCode {
+    let name = {
+        let mut bundles = maestro.bundles.lock().unwrap();
+        bundles.iter_mut().find(|(_, bundle)| bundle.id == id).map(|(name, bundle)| {
+            bundle.deleting = true;
+            name.clone()
+        })
+    };
+    if let Some(name) = name {
+        maestro.log.lock().unwrap().push(format!("Delete {name}"));
+        if *maestro.plays_agent.lock().unwrap() {
+            maestro.finish_delete(&name);
+        }
+    }
+    maestro.switch.pass().await;
+    StatusCode::NO_CONTENT
+}

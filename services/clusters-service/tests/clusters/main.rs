@@ -1,0 +1,12 @@
+//! Clusters Service over its protocols: HTTP in front, a stand-in cloud and a stand-in Maestro behind.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+
+mod cloud;
+mod controller;
+mod maestro;
+mod requests;
+mod restart;
+mod scaling;
+mod support;
+mod switch;
+mod watch;
