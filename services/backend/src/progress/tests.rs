@@ -1,0 +1,141 @@
+use pilothouse_arm::{OperationId, ResourceId};
+
+use super::*;
+
+fn operation() -> Operation {
+    let resource: ResourceId =
+        "/subscriptions/s/resourceGroups/g/providers/Microsoft.RedHatOpenShift/hcpOpenShiftClusters/c"
+            .parse()
+            .unwrap();
+    Operation {
+        schema: 1,
+        id: OperationId::new(uuid::Uuid::nil()),
+        location: "here".into(),
+        request: Request::Create,
+        resource,
+        state: ProvisioningState::Accepted,
+        error: None,
+        started_at: at(0),
+        changed_at: at(0),
+        correlation_id: "c".into(),
+        client_request_id: None,
+        tenant_id: None,
+        client_id: None,
+        clusters_service_request: None,
+        steps: Vec::new(),
+    }
+}
+
+fn at(second: i64) -> Timestamp {
+    Timestamp::from_second(second).unwrap()
+}
+
+fn observed(phase: Phase, description: &str) -> Observed {
+    Observed { phase, description: description.into(), error: None, object: "cluster 2a".into() }
+}
+
+/// Number, component and state of each step, with `…` while it is under way.
+fn steps(operation: &Operation) -> Vec<String> {
+    let shown = |step: &pilothouse_records::Step| {
+        let end = if step.finished_at.is_some() { step.state.as_str() } else { "…" };
+        format!("{} {} {end}", step.number, step.component)
+    };
+    operation.steps.iter().map(shown).collect()
+}
+
+#[test]
+fn a_creation_goes_through_its_steps_in_order() {
+    let mut operation = operation();
+    let deadline = at(100);
+    creating(&mut operation, &observed(Phase::Preparing, "accepted"), at(1), deadline);
+    assert_eq!(operation.state, ProvisioningState::Accepted);
+    assert_eq!(steps(&operation), ["4 services/backend Succeeded", "5 services/clusters-service …"]);
+    creating(&mut operation, &observed(Phase::Installing, "step 7: waiting"), at(2), deadline);
+    creating(&mut operation, &observed(Phase::Installing, "step 9: waiting"), at(3), deadline);
+    assert_eq!(operation.state, ProvisioningState::Provisioning);
+    creating(&mut operation, &observed(Phase::Ready, "it answers"), at(4), deadline);
+    assert_eq!(operation.state, ProvisioningState::Succeeded);
+    assert_eq!(
+        steps(&operation),
+        [
+            "4 services/backend Succeeded",
+            "5 services/clusters-service Succeeded",
+            "7 services/maestro Succeeded",
+            "9 services/hypershift Succeeded",
+            "12 services/clusters-service Succeeded",
+            "13 services/backend Succeeded",
+            "14 services/frontend Succeeded",
+        ]
+    );
+    assert_eq!(operation.steps[2].started_at, at(2));
+    assert_eq!(operation.steps[2].finished_at, Some(at(3)));
+}
+
+#[test]
+fn a_change_goes_through_its_steps_in_order() {
+    let mut operation = Operation { request: Request::Update, ..operation() };
+    let deadline = at(100);
+    assert!(!is_asked(&operation));
+    updating(&mut operation, &observed(Phase::Preparing, "the change was accepted"), at(1), deadline);
+    assert!(is_asked(&operation));
+    assert_eq!(operation.state, ProvisioningState::Accepted);
+    updating(&mut operation, &observed(Phase::Installing, "step 7: waiting"), at(2), deadline);
+    updating(&mut operation, &observed(Phase::Installing, "step 9: 1 of 2"), at(3), deadline);
+    assert_eq!(operation.state, ProvisioningState::Updating);
+    let mut overdue = operation.clone();
+    updating(&mut overdue, &observed(Phase::Installing, "step 9: 1 of 2"), deadline, deadline);
+    let info = &overdue.error.unwrap().additional_info[0].info;
+    assert_eq!(info.remedy, "remove the cause, ask for the change again");
+    updating(&mut operation, &observed(Phase::Ready, "2 of 2"), at(4), deadline);
+    assert_eq!(operation.state, ProvisioningState::Succeeded);
+    assert_eq!(
+        steps(&operation),
+        [
+            "4 services/backend Succeeded",
+            "6 services/clusters-service Succeeded",
+            "7 services/maestro Succeeded",
+            "9 services/hypershift Succeeded",
+            "12 services/clusters-service Succeeded",
+            "13 services/backend Succeeded",
+            "14 services/frontend Succeeded",
+        ]
+    );
+}
+
+#[test]
+fn a_look_that_brings_nothing_new_changes_nothing() {
+    for phase in [Phase::Preparing, Phase::Installing, Phase::Removing, Phase::Unknown] {
+        let mut once = operation();
+        creating(&mut once, &observed(phase, "step 6: posting"), at(1), at(100));
+        let mut twice = once.clone();
+        creating(&mut twice, &observed(phase, "step 6: posting"), at(2), at(100));
+        assert_eq!(once, twice, "{phase:?}");
+    }
+}
+
+#[test]
+fn a_failure_is_told_as_whoever_saw_it_told_it() {
+    let failure = Failure {
+        step: 9,
+        component: "services/hypershift".into(),
+        object: "cluster 2a".into(),
+        observed: "the release image is not known".into(),
+        remedy: "choose another version".into(),
+    };
+    let mut told = observed(Phase::Failed, "");
+    told.error = Some(("ReleaseUnknown".into(), failure.to_string()));
+    let mut failed = operation();
+    creating(&mut failed, &told, at(1), at(100));
+    let error = failed.error.clone().unwrap();
+    assert_eq!((error.code.as_str(), &error.additional_info[0].info), ("ReleaseUnknown", &failure));
+    assert_eq!(failed.state, ProvisioningState::Failed);
+    assert_eq!(steps(&failed).last().unwrap(), "9 services/hypershift Failed");
+
+    let mut overdue = operation();
+    creating(&mut overdue, &observed(Phase::Installing, "step 9: no answer"), at(100), at(100));
+    let error = overdue.error.unwrap();
+    assert_eq!(error.code, "DeadlineExceeded");
+    let info = &error.additional_info[0].info;
+    assert_eq!((info.step, info.component.as_str()), (9, "services/hypershift"));
+    assert!(info.observed.contains("last seen: step 9: no answer"), "{info:?}");
+}
