@@ -26,9 +26,9 @@ pub trait Hint<T> {
 }
 
 /// Tells a failure on standard error, and turns the outcome into the process's exit code.
-pub fn exit_code(outcome: Result<(), Failure>) -> ExitCode {
+pub fn exit_code(outcome: Result<ExitCode, Failure>) -> ExitCode {
     match outcome {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         // `pilothouse … | head` is no failure: the reader has seen enough.
         Err(failure) if failure.is_closed_pipe() => ExitCode::SUCCESS,
         Err(failure) => {

@@ -2,10 +2,6 @@
 
 use std::process::ExitCode;
 
-use clap::Parser;
-use pilothouse_commands::exit_code;
-use pilothouse_commands::pilothouse::Args;
-
 fn main() -> ExitCode {
-    exit_code(Args::parse().run())
+    pilothouse_commands::pilothouse::main()
 }

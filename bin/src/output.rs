@@ -60,6 +60,11 @@ impl<W: Write> Output<W> {
         self.raw(text.as_bytes())
     }
 
+    /// Whether the data is to be read by people, who may be told more than they asked for.
+    pub fn is_for_people(&self) -> bool {
+        self.format == Format::Table
+    }
+
     /// Prints bytes that have a form of their own.
     ///
     /// # Errors

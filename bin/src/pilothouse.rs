@@ -1,9 +1,12 @@
 //! The command line of `pilothouse`.
 
+use std::env;
+use std::process::ExitCode;
+
 use clap::{Parser, Subcommand};
 
-use crate::commands::{completions, store, version};
-use crate::{Failure, Output, OutputArgs};
+use crate::commands::{completions, control_plane, down, kubeconfig, kubelet, nodes, store, up, version};
+use crate::{Failure, Output, OutputArgs, exit_code};
 
 /// Hosted control planes: ask an API for a cluster, get one.
 ///
@@ -17,10 +20,11 @@ use crate::{Failure, Output, OutputArgs};
     max_term_width = 100,
     after_help = "\
 Examples:
-  pilothouse store init --store region.db               Make an empty store and its key file
-  pilothouse store check --store region.db              Is everything in it as it should be?
-  pilothouse version --output json                      What is this build?
-  pilothouse completions bash > pilothouse.bash         Let the shell complete the verbs
+  pilothouse up                                         A whole region on this machine
+  pilothouse kubeconfig first > first.kubeconfig        The way into the cluster `first`
+  pilothouse nodes first                                Its nodes
+  pilothouse down                                       Stop the region; what is stored stays
+  pilothouse store check --store region.db              Is everything in a store as it should be?
 
 Data goes to standard output, everything else to standard error.
 Exit codes: 0 done, 1 failed, 2 the command line was not understood."
@@ -35,9 +39,29 @@ pub struct Args {
 /// One file of `commands/` each.
 #[derive(Debug, Subcommand)]
 enum Verb {
+    Up(up::Args),
+    Down(down::Args),
+    Kubeconfig(kubeconfig::Args),
+    Nodes(nodes::Args),
+    ControlPlane(control_plane::Args),
+    Kubelet(kubelet::Args),
     Store(store::Args),
     Version(version::Args),
     Completions(completions::Args),
+}
+
+/// The whole of `main`.
+///
+/// The node starts this program again in two small roles that must be alone in their process: no threads, and no memory
+/// spent on a command line. They are told apart before anything else happens.
+pub fn main() -> ExitCode {
+    // What the node passes is its own, and text.
+    let mut arguments = env::args_os().skip(1).map(|argument| argument.to_string_lossy().into_owned());
+    match arguments.next().as_deref() {
+        Some(pilothouse_kubelet::shim::VERB) => pilothouse_kubelet::shim::main(arguments),
+        Some(pilothouse_kubelet::anchor::VERB) => pilothouse_kubelet::anchor::main(arguments),
+        _ => exit_code(Args::parse().run()),
+    }
 }
 
 impl Args {
@@ -46,12 +70,20 @@ impl Args {
     /// # Errors
     ///
     /// If the verb fails.
-    pub fn run(self) -> Result<(), Failure> {
+    pub fn run(self) -> Result<ExitCode, Failure> {
         let mut output = Output::stdout(self.output);
         match self.verb {
-            Verb::Store(args) => args.run(&mut output),
-            Verb::Version(args) => args.run("pilothouse", &mut output),
-            Verb::Completions(args) => args.run::<Self>(&mut output),
+            // These run until they are stopped, and their exit code says how that went.
+            Verb::Up(args) => return args.run(&mut output),
+            Verb::ControlPlane(args) => return args.run(),
+            Verb::Kubelet(args) => return args.run(),
+            Verb::Down(args) => args.run(&mut output)?,
+            Verb::Kubeconfig(args) => args.run(&mut output)?,
+            Verb::Nodes(args) => args.run(&mut output)?,
+            Verb::Store(args) => args.run(&mut output)?,
+            Verb::Version(args) => args.run("pilothouse", &mut output)?,
+            Verb::Completions(args) => args.run::<Self>(&mut output)?,
         }
+        Ok(ExitCode::SUCCESS)
     }
 }

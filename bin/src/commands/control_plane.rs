@@ -1,0 +1,72 @@
+//! `control-plane`: the light payload of a hosted cluster.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::anyhow;
+use pilothouse_region::control_plane::{self, ControlPlane};
+use pilothouse_runtime::config::{self, ConfigArgs};
+use pilothouse_runtime::{Clock, OnExit, Process, block_on, telemetry};
+
+use crate::{Failure, Hint};
+
+/// How long open requests may take when it is stopped.
+const GRACE: Duration = Duration::from_secs(10);
+
+/// Run a control plane: an API server, controllers and a scheduler, in one process.
+///
+/// This is what the pods of hosted clusters run. It is configured by a file alone.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    config: ConfigArgs,
+}
+
+impl Args {
+    /// Runs until it is stopped.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be started.
+    pub fn run(self) -> Result<ExitCode, Failure> {
+        let config: control_plane::Config = config::load(&self.config, Default::default())
+            .map_err(|error| anyhow!(error))
+            .hint("the configuration is named with `--config FILE`")?;
+        let _telemetry =
+            telemetry::install("control-plane", &self.config.telemetry(telemetry::Config::default()))
+                .map_err(|error| anyhow!(error))
+                .hint("a filter is a level, or a list such as `info,pilothouse_store=debug`")?;
+        let mut outcome = Ok(());
+        let code = block_on(async {
+            match start(config).await {
+                Ok(process) => process.run().await,
+                Err(failure) => {
+                    outcome = Err(failure);
+                    pilothouse_runtime::ExitCode::NotStarted
+                }
+            }
+        });
+        outcome.map(|()| code.into())
+    }
+}
+
+async fn start(config: control_plane::Config) -> Result<Process, Failure> {
+    let mut process = Process::install(GRACE)?;
+    let shutdown = process.shutdown().clone();
+    let plane = ControlPlane::build(config, Clock::system(), &shutdown)
+        .await
+        .map_err(|error| anyhow!(error))
+        .hint("every file that the configuration names has to be there")?;
+    let tasks = process.tasks("control-plane");
+    let store = plane.store();
+    tasks.spawn(
+        "control-plane",
+        OnExit::StopProcess,
+        async move { Ok(Box::pin(plane.run(shutdown)).await?) },
+    );
+    process.on_drained("store", async move {
+        store.close().await;
+        Ok(())
+    });
+    Ok(process)
+}

@@ -1,0 +1,218 @@
+//! `up`: a whole region on this machine.
+
+use std::io::{self, IsTerminal, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context, anyhow};
+use comfy_table::Table;
+use pilothouse_region::{Config, DataDir, Endpoints, FirstCluster, PortChoice, Ports, Region};
+use pilothouse_runtime::{Process, Tasks, block_on, telemetry};
+use serde::Serialize;
+
+use super::region_data::RegionArgs;
+use crate::output;
+use crate::{Failure, Hint, Output, Render};
+
+mod detach;
+
+/// How long a region may take to stop: its hosted control planes are stopped in order.
+const GRACE: Duration = Duration::from_secs(60);
+
+/// Start a whole region on this machine, and stay until it is stopped.
+///
+/// Everything runs from this one binary, over embedded engines: the API that clusters are asked of, the services behind
+/// it, a management cluster and the node that runs its pods as processes. What was there before is resumed.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Also create a first cluster of this name, with a node pool, and wait for it
+    #[arg(long, value_name = "NAME")]
+    cluster: Option<String>,
+    #[command(flatten)]
+    region: RegionArgs,
+    /// Return when the region is ready, and leave it running
+    #[arg(long)]
+    detach: bool,
+    /// Write the endpoints as JSON to this file once all of them accept
+    #[arg(long, value_name = "FILE")]
+    endpoints_file: Option<PathBuf>,
+    /// Listen on ports that the system chooses once; they are kept in the data directory
+    #[arg(long)]
+    ephemeral_ports: bool,
+    #[command(flatten)]
+    ports: PortArgs,
+    /// Which events to log: a level, or a list such as `info,pilothouse_store=debug`
+    #[arg(long, value_name = "FILTER", env = telemetry::LOG_VARIABLE, hide_env_values = true)]
+    log: Option<String>,
+    /// In the background already: where output goes once the region is ready.
+    #[arg(long, hide = true, value_name = "FILE")]
+    detached: Option<PathBuf>,
+}
+
+/// One flag for each port.
+#[derive(Clone, Copy, Debug, clap::Args)]
+#[command(next_help_heading = "Ports")]
+struct PortArgs {
+    /// The resource provider's API
+    #[arg(long, value_name = "PORT", default_value_t = Ports::default().frontend)]
+    frontend_port: u16,
+    /// Clusters Service
+    #[arg(long, value_name = "PORT", default_value_t = Ports::default().clusters_service)]
+    clusters_service_port: u16,
+    /// Maestro's REST API
+    #[arg(long, value_name = "PORT", default_value_t = Ports::default().maestro)]
+    maestro_port: u16,
+    /// Maestro's gRPC API
+    #[arg(long, value_name = "PORT", default_value_t = Ports::default().maestro_grpc)]
+    maestro_grpc_port: u16,
+    /// The MQTT broker
+    #[arg(long, value_name = "PORT", default_value_t = Ports::default().mqtt)]
+    mqtt_port: u16,
+    /// The management cluster's API server
+    #[arg(long, value_name = "PORT", default_value_t = Ports::default().management)]
+    management_port: u16,
+    /// Hosted API servers
+    #[arg(long, value_name = "PORT", default_value_t = Ports::default().gateway)]
+    gateway_port: u16,
+    /// The local cloud
+    #[arg(long, value_name = "PORT", default_value_t = Ports::default().cloud)]
+    cloud_port: u16,
+    /// Health, metrics and debug pages
+    #[arg(long, value_name = "PORT", default_value_t = Ports::default().metrics)]
+    metrics_port: u16,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(transparent)]
+struct Started<'a>(&'a Endpoints);
+
+impl Args {
+    /// Starts the region and stays until it is stopped.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be started.
+    pub fn run(self, output: &mut Output) -> Result<ExitCode, Failure> {
+        if self.detach {
+            return detach::run(&self.region.data_dir()?);
+        }
+        let _telemetry = telemetry::install(
+            "region",
+            &telemetry::Config {
+                filter: Some(self.log.clone().unwrap_or_else(|| "warn,kube_client=off".to_owned())),
+                ..telemetry::Config::default()
+            },
+        )
+        .map_err(|error| anyhow!(error))
+        .hint("a filter is a level, or a list such as `info,pilothouse_store=debug`")?;
+        let mut outcome = Ok(());
+        let code = block_on(async {
+            match self.stay(output).await {
+                Ok(code) => code,
+                Err(failure) => {
+                    outcome = Err(failure);
+                    pilothouse_runtime::ExitCode::NotStarted
+                }
+            }
+        });
+        outcome.map(|()| code.into())
+    }
+
+    async fn stay(self, output: &mut Output) -> Result<pilothouse_runtime::ExitCode, Failure> {
+        let data_dir = self.region.data_dir()?;
+        let mut process = Process::install(GRACE)?;
+        let tasks = process.tasks("region");
+        match self.start(&data_dir, tasks.clone(), output).await {
+            Ok(()) => Ok(process.run().await),
+            // Not started: what was begun is taken back, so that the next attempt finds nothing in its way.
+            Err(failure) => {
+                process
+                    .shutdown()
+                    .request(pilothouse_runtime::Reason::Asked("the region did not start".to_owned()));
+                process.run().await;
+                Err(failure)
+            }
+        }
+    }
+
+    async fn start(&self, data_dir: &DataDir, tasks: Tasks, output: &mut Output) -> Result<(), Failure> {
+        let config = Config {
+            program: std::env::current_exe().context("the path of this program is not known")?,
+            ports: if self.ephemeral_ports {
+                PortChoice::Ephemeral
+            } else {
+                PortChoice::Fixed(self.ports.into())
+            },
+            ..Config::new(data_dir.clone())
+        };
+        let region = Region::start(config, tasks, &say).await.map_err(|error| anyhow!(error)).hint(
+            "`--ephemeral-ports` avoids ports that are taken; `pilothouse down` stops another region",
+        )?;
+        output.show(&Started(region.endpoints()))?;
+        if let Some(name) = &self.cluster {
+            let cluster = FirstCluster::new(name, region.endpoints(), data_dir);
+            let kubeconfig =
+                cluster.ensure(&say).await.map_err(|error| anyhow!(error)).hint(
+                    "the region goes on when started again; the operation above says where it stopped",
+                )?;
+            say(&format!("cluster `{name}` is ready"));
+            self.invite(output, &format!("kubectl --kubeconfig {} get nodes", kubeconfig.display()))?;
+        } else {
+            let kubeconfig = region.endpoints().management_kubeconfig.display();
+            self.invite(output, &format!("kubectl --kubeconfig {kubeconfig} get hostedclusters -A"))?;
+        }
+        if let Some(file) = &self.endpoints_file {
+            region.endpoints().write(file).hint("is the folder there, and writable?")?;
+        }
+        match &self.detached {
+            Some(log) => detach::leave_terminal(log)?,
+            None => say("running; Ctrl-C or `pilothouse down` stops it"),
+        }
+        Ok(())
+    }
+
+    /// Says what to try next. Scripts asked for data and get nothing else.
+    fn invite(&self, output: &Output, command: &str) -> Result<(), Failure> {
+        if output.is_for_people() {
+            say(&format!("try: {command}"));
+            if !pilothouse_region::is_in_path("kubectl") {
+                say(
+                    "kubectl is not installed: your system's package `kubernetes-client` or `kubectl` has it",
+                );
+            }
+        }
+        Ok(())
+    }
+}
+
+impl From<PortArgs> for Ports {
+    fn from(args: PortArgs) -> Self {
+        Self {
+            frontend: args.frontend_port,
+            clusters_service: args.clusters_service_port,
+            maestro: args.maestro_port,
+            maestro_grpc: args.maestro_grpc_port,
+            mqtt: args.mqtt_port,
+            management: args.management_port,
+            gateway: args.gateway_port,
+            cloud: args.cloud_port,
+            metrics: args.metrics_port,
+        }
+    }
+}
+
+impl Render for Started<'_> {
+    fn table(&self) -> Table {
+        let rows = self.0.rows();
+        output::table(["ENDPOINT", "WHERE"], rows.iter().map(|(name, place)| [*name, place.as_str()]))
+    }
+}
+
+/// A line of progress.
+fn say(line: &str) {
+    let mut stderr = io::stderr();
+    let mark = if stderr.is_terminal() { "·" } else { "-" };
+    // Whoever closed standard error does not want to know.
+    let _ = writeln!(stderr, "{mark} {line}");
+}

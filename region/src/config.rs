@@ -1,0 +1,48 @@
+//! What a region is told about itself.
+
+use std::path::PathBuf;
+
+use crate::data_dir::DataDir;
+use crate::ports::Ports;
+
+/// What a region is told about itself.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// The folder it lives in.
+    pub data_dir: DataDir,
+    /// The `pilothouse` binary, which pods are started from.
+    pub program: PathBuf,
+    /// Which ports it listens on.
+    pub ports: PortChoice,
+    /// Part of the namespaces of hosted clusters, at most nine characters.
+    pub environment: String,
+    /// The location of its resources, as ARM names it.
+    pub location: String,
+    /// The domain that hosted clusters' names are in.
+    pub base_domain: String,
+}
+
+/// How ports are chosen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PortChoice {
+    /// These, and no others.
+    Fixed(Ports),
+    /// By the system, once; a resumed region has the same ones.
+    Ephemeral,
+}
+
+// === impl Config ===
+
+impl Config {
+    /// A region in this folder, on the default ports, that runs pods from the current program.
+    pub fn new(data_dir: DataDir) -> Self {
+        Self {
+            data_dir,
+            program: std::env::current_exe().unwrap_or_else(|_| PathBuf::from("pilothouse")),
+            ports: PortChoice::Fixed(Ports::default()),
+            environment: "local".to_owned(),
+            location: "local".to_owned(),
+            base_domain: "pilothouse.test".to_owned(),
+        }
+    }
+}

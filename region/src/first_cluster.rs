@@ -1,0 +1,240 @@
+//! A first cluster, asked for as anybody would: through the resource provider's API.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use http::{Method, StatusCode};
+use pilothouse_api::Minor;
+use pilothouse_http::{CallError, Client, ClientBuildError, ClientBuilder};
+use pilothouse_pki::{FileError, Visibility, write_atomically};
+use serde_json::{Value, json};
+use tokio::time::{Instant, sleep};
+use url::Url;
+
+use crate::data_dir::DataDir;
+use crate::endpoints::Endpoints;
+use crate::hosted_clusters::{HostedClusters, HostedClustersError};
+
+const API_VERSION: &str = "2026-10-01";
+/// Whose first cluster it is: on a laptop there is one customer, and this is what it is called.
+const SUBSCRIPTION: &str = "/subscriptions/00000000-0000-0000-0000-000000000001";
+const RESOURCE_GROUP: &str = "first";
+const NODE_POOL: &str = "workers";
+/// One call.
+const CALL: Duration = Duration::from_secs(30);
+/// One operation.
+const OPERATION: Duration = Duration::from_secs(600);
+/// ARM's operations are asked after, not heard of. A local one is over in less than a second.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// A cluster with a node pool, and the way to ask for it.
+#[derive(Debug)]
+pub struct FirstCluster {
+    name: String,
+    frontend: String,
+    data_dir: DataDir,
+}
+
+/// Why there is no first cluster.
+#[derive(Debug, thiserror::Error)]
+pub enum FirstClusterError {
+    /// The frontend's address is none.
+    #[error("`{0}` is not an address")]
+    Address(String),
+    /// There is no client.
+    #[error("the frontend cannot be called")]
+    Client(#[from] ClientBuildError),
+    /// A call failed.
+    #[error("the frontend did not answer")]
+    Call(#[from] CallError),
+    /// The frontend refused.
+    #[error("{what} was refused with {status}: {message}")]
+    Refused {
+        /// What was asked for.
+        what: String,
+        /// The status.
+        status: StatusCode,
+        /// What it said.
+        message: String,
+    },
+    /// It was begun, and failed.
+    #[error("{what} ended as {state}: {message}")]
+    Failed {
+        /// What was asked for.
+        what: String,
+        /// How it ended.
+        state: String,
+        /// Why.
+        message: String,
+    },
+    /// It takes too long.
+    #[error("{what} is still {state} after {}s", OPERATION.as_secs())]
+    Late {
+        /// What was asked for.
+        what: String,
+        /// How far it is.
+        state: String,
+    },
+    /// Its kubeconfig is not to be had.
+    #[error(transparent)]
+    Kubeconfig(#[from] HostedClustersError),
+    /// Its kubeconfig cannot be written.
+    #[error("the kubeconfig was not saved")]
+    File(#[from] FileError),
+}
+
+/// A PUT that was accepted, or found done.
+struct Accepted {
+    what: String,
+    resource: Url,
+    /// Where its operation can be looked at, if there is one.
+    operation: Option<Url>,
+}
+
+// === impl FirstCluster ===
+
+impl FirstCluster {
+    /// The cluster of this name in a running region.
+    pub fn new(name: &str, endpoints: &Endpoints, data_dir: &DataDir) -> Self {
+        Self { name: name.to_owned(), frontend: endpoints.frontend.clone(), data_dir: data_dir.clone() }
+    }
+
+    /// Asks for the cluster and its node pool unless they are there, waits for both, and leaves a kubeconfig.
+    ///
+    /// # Errors
+    ///
+    /// If a request is refused or fails. Asking again goes on where this ended.
+    pub async fn ensure(&self, say: &(dyn Fn(&str) + Sync)) -> Result<PathBuf, FirstClusterError> {
+        let client = ClientBuilder::new(CALL).build()?;
+        let registration = json!({ "state": "Registered", "registrationDate": "2026-01-01T00:00:00Z" });
+        let (status, answer, _) = put(&client, self.url(SUBSCRIPTION, "2.0")?, &registration).await?;
+        accepted("the subscription", status, &answer)?;
+
+        let cluster = format!(
+            "{SUBSCRIPTION}/resourceGroups/{RESOURCE_GROUP}/providers/Microsoft.RedHatOpenShift/hcpOpenShiftClusters/{}",
+            self.name
+        );
+        let asked = self.ask(&client, format!("cluster `{}`", self.name), &cluster, &cluster_body()).await?;
+        asked.finish(&client, say).await?;
+        let pool = format!("{cluster}/nodePools/{NODE_POOL}");
+        let asked = self.ask(&client, format!("node pool `{NODE_POOL}`"), &pool, &node_pool_body()).await?;
+        asked.finish(&client, say).await?;
+
+        let kubeconfig = HostedClusters::open(&self.data_dir).await?.kubeconfig(&self.name).await?;
+        let file = self.data_dir.cluster_kubeconfig(&self.name);
+        write_atomically(&file, kubeconfig.as_bytes(), Visibility::OwnerOnly)?;
+        Ok(file)
+    }
+
+    async fn ask(
+        &self,
+        client: &Client,
+        what: String,
+        path: &str,
+        body: &Value,
+    ) -> Result<Accepted, FirstClusterError> {
+        let resource = self.url(path, API_VERSION)?;
+        let (status, _) = get(client, resource.clone()).await?;
+        if status != StatusCode::NOT_FOUND {
+            return Ok(Accepted { what, resource, operation: None });
+        }
+        let (status, answer, operation) = put(client, resource.clone(), body).await?;
+        accepted(&what, status, &answer)?;
+        Ok(Accepted { what, resource, operation })
+    }
+
+    fn url(&self, path: &str, version: &str) -> Result<Url, FirstClusterError> {
+        let text = format!("{}{path}?api-version={version}", self.frontend);
+        Url::parse(&text).map_err(|_| FirstClusterError::Address(text))
+    }
+}
+
+// === impl Accepted ===
+
+impl Accepted {
+    /// Waits until it has succeeded.
+    async fn finish(self, client: &Client, say: &(dyn Fn(&str) + Sync)) -> Result<(), FirstClusterError> {
+        let Self { what, resource, operation } = self;
+        let deadline = Instant::now() + OPERATION;
+        let mut said = String::new();
+        loop {
+            let (status, answer) = get(client, resource.clone()).await?;
+            accepted(&what, status, &answer)?;
+            let state = text(&answer, "/properties/provisioningState");
+            if state != said {
+                say(&format!("{what}: {state}"));
+                said.clone_from(&state);
+            }
+            match state.as_str() {
+                "Succeeded" => return Ok(()),
+                "Failed" | "Canceled" => {
+                    let message = match operation {
+                        Some(operation) => text(&get(client, operation).await?.1, "/error/message"),
+                        None => "the operation's error says why".to_owned(),
+                    };
+                    return Err(FirstClusterError::Failed { what, state, message });
+                }
+                _ if Instant::now() >= deadline => return Err(FirstClusterError::Late { what, state }),
+                _ => sleep(LOOK).await,
+            }
+        }
+    }
+}
+
+async fn get(client: &Client, url: Url) -> Result<(StatusCode, Value), FirstClusterError> {
+    let response = client.get(url).send().await?;
+    let status = response.status();
+    Ok((status, serde_json::from_slice(&response.bytes().await?).unwrap_or_default()))
+}
+
+async fn put(
+    client: &Client,
+    url: Url,
+    body: &Value,
+) -> Result<(StatusCode, Value, Option<Url>), FirstClusterError> {
+    let response = client.call(Method::PUT, url).json(body).send().await?;
+    let status = response.status();
+    let operation = response.headers().get("azure-asyncoperation").and_then(|value| value.to_str().ok());
+    let operation = operation.and_then(|text| Url::parse(text).ok());
+    Ok((status, serde_json::from_slice(&response.bytes().await?).unwrap_or_default(), operation))
+}
+
+fn accepted(what: &str, status: StatusCode, answer: &Value) -> Result<(), FirstClusterError> {
+    if status.is_success() {
+        return Ok(());
+    }
+    Err(FirstClusterError::Refused { what: what.to_owned(), status, message: text(answer, "/error/message") })
+}
+
+fn text(answer: &Value, pointer: &str) -> String {
+    answer.pointer(pointer).and_then(Value::as_str).unwrap_or("(nothing)").to_owned()
+}
+
+fn cluster_body() -> Value {
+    let in_group = |kind: &str| format!("{SUBSCRIPTION}/resourceGroups/{RESOURCE_GROUP}/providers/{kind}");
+    let identity = in_group("Microsoft.ManagedIdentity/userAssignedIdentities/service");
+    let network = in_group("Microsoft.Network/virtualNetworks/first/subnets");
+    json!({
+        "identity": { "type": "UserAssigned", "userAssignedIdentities": { (identity.clone()): {} } },
+        "properties": {
+            "version": { "id": Minor::DEFAULT.to_string() },
+            "platform": {
+                "subnetId": format!("{network}/nodes"),
+                "vnetIntegrationSubnetId": format!("{network}/control"),
+                "networkSecurityGroupId": in_group("Microsoft.Network/networkSecurityGroups/first"),
+                "operatorsAuthentication": { "userAssignedIdentities": {
+                    "controlPlaneOperators": {}, "dataPlaneOperators": {},
+                    "serviceManagedIdentity": identity,
+                } },
+            },
+        },
+    })
+}
+
+fn node_pool_body() -> Value {
+    json!({ "properties": {
+        "version": { "id": Minor::DEFAULT.newest_release() },
+        "platform": { "vmSize": "Standard_D8s_v3" },
+        "replicas": 1,
+    } })
+}

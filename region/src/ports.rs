@@ -1,0 +1,147 @@
+//! Which ports a region listens on.
+//!
+//! All of them are known before anything is built: addresses of one part are in the configuration of others, and in files
+//! that users keep. Ports that were chosen by the system are therefore written down, and a resumed region has the same ones.
+
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::path::Path;
+
+use pilothouse_pki::{FileError, Visibility, write_atomically};
+use serde::{Deserialize, Serialize};
+
+/// The port of every listener.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Ports {
+    /// The resource provider's API.
+    pub frontend: u16,
+    /// Clusters Service.
+    pub clusters_service: u16,
+    /// Maestro's REST API.
+    pub maestro: u16,
+    /// Maestro's gRPC API.
+    pub maestro_grpc: u16,
+    /// The MQTT broker.
+    pub mqtt: u16,
+    /// The management cluster's API server.
+    pub management: u16,
+    /// Hosted API servers.
+    pub gateway: u16,
+    /// The local cloud.
+    pub cloud: u16,
+    /// Health, metrics and debug pages.
+    pub metrics: u16,
+}
+
+/// Why the ports are not known.
+#[derive(Debug, thiserror::Error)]
+pub enum PortsError {
+    /// The system has none to give.
+    #[error("no free port on the loopback")]
+    None(#[source] io::Error),
+    /// The file with the ports chosen earlier cannot be read.
+    #[error("the ports in `{path}` cannot be read; remove the file to have others chosen")]
+    Read {
+        /// The file.
+        path: String,
+        /// What is wrong with it.
+        #[source]
+        source: io::Error,
+    },
+    /// They cannot be written down.
+    #[error("the chosen ports were not saved")]
+    Save(#[from] FileError),
+}
+
+// === impl Ports ===
+
+impl Default for Ports {
+    fn default() -> Self {
+        Self {
+            frontend: 8443,
+            clusters_service: 8001,
+            maestro: 8002,
+            maestro_grpc: 8090,
+            mqtt: 1883,
+            management: 6443,
+            gateway: 9443,
+            cloud: 8447,
+            metrics: 9090,
+        }
+    }
+}
+
+impl Ports {
+    /// The ports chosen for this region earlier; chosen now, and kept in `file`, if there are none.
+    ///
+    /// # Errors
+    ///
+    /// If they can neither be read nor chosen.
+    pub fn ephemeral(file: &Path) -> Result<Self, PortsError> {
+        match std::fs::read(file) {
+            Ok(text) => serde_json::from_slice(&text).map_err(|error| PortsError::Read {
+                path: file.display().to_string(),
+                source: io::Error::new(io::ErrorKind::InvalidData, error),
+            }),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                let ports = Self::choose().map_err(PortsError::None)?;
+                let text = serde_json::to_vec_pretty(&ports)
+                    .map_err(|error| PortsError::None(io::Error::other(error)))?;
+                write_atomically(file, &text, Visibility::Everyone)?;
+                Ok(ports)
+            }
+            Err(source) => Err(PortsError::Read { path: file.display().to_string(), source }),
+        }
+    }
+
+    /// Free ports, all held until the last one is known so that none is given twice.
+    fn choose() -> io::Result<Self> {
+        let mut held = Vec::new();
+        let mut next = || -> io::Result<u16> {
+            let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+            let port = listener.local_addr()?.port();
+            held.push(listener);
+            Ok(port)
+        };
+        Ok(Self {
+            frontend: next()?,
+            clusters_service: next()?,
+            maestro: next()?,
+            maestro_grpc: next()?,
+            mqtt: next()?,
+            management: next()?,
+            gateway: next()?,
+            cloud: next()?,
+            metrics: next()?,
+        })
+    }
+}
+
+/// This port on the loopback.
+pub(crate) fn loopback(port: u16) -> SocketAddr {
+    (Ipv4Addr::LOCALHOST, port).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chosen_ports_are_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("ports.json");
+        let chosen = Ports::ephemeral(&file).unwrap();
+        assert_ne!(chosen.frontend, chosen.gateway);
+        assert_eq!(Ports::ephemeral(&file).unwrap(), chosen);
+    }
+
+    #[test]
+    fn unreadable_file_is_an_error_and_not_a_new_choice() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("ports.json");
+        std::fs::write(&file, "{}").unwrap();
+        assert!(matches!(Ports::ephemeral(&file), Err(PortsError::Read { .. })));
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), "{}");
+    }
+}

@@ -1,0 +1,242 @@
+//! The services of a region, from the bottom of the flow to its top.
+//!
+//! Each is built, which takes its port, before the next one, whose configuration names that port. They speak to one another
+//! over their protocols only, as they would in processes of their own.
+
+use std::error::Error as StdError;
+use std::sync::Arc;
+use std::time::Duration;
+
+use pilothouse_broker::Authorizer;
+use pilothouse_http::{Client as HttpClient, ClientBuilder, ListenerConfig};
+use pilothouse_kubelet_api::Dialer;
+use pilothouse_maestro::BrokerConfig;
+use pilothouse_maestro_api::{RestClient, SourceClient};
+use prometheus_client::registry::Registry;
+use url::Url;
+
+use crate::error::Error;
+use crate::ports::loopback;
+use crate::region::Site;
+
+/// One call between services of one machine.
+const CALL: Duration = Duration::from_secs(20);
+/// What the management cluster is called at Maestro, and the namespace of the works that it carries out on itself.
+const CONSUMER: &str = "local-cluster";
+
+impl Site {
+    /// Builds every service, which takes its port, and runs it.
+    pub(crate) async fn start_services(&self, registry: &mut Registry, dialer: Dialer) -> Result<(), Error> {
+        self.start_gateway(registry, dialer).await?;
+        self.start_hypershift(registry).await?;
+        self.start_mce(registry).await?;
+        self.start_broker(registry).await?;
+        self.start_maestro_server(registry).await?;
+        self.start_maestro_agent(registry).await?;
+        self.start_cloud(registry).await?;
+        self.start_clusters_service(registry).await?;
+        self.start_resource_provider(registry).await
+    }
+
+    async fn start_gateway(&self, registry: &mut Registry, dialer: Dialer) -> Result<(), Error> {
+        let config = pilothouse_gateway::Config {
+            listen: loopback(self.ports.gateway),
+            ..pilothouse_gateway::Config::default()
+        };
+        let deps = pilothouse_gateway::Deps {
+            client: self.client("gateway").await?,
+            dialer: Arc::new(dialer),
+            clock: self.clock.clone(),
+            health: self.health.clone(),
+            registry,
+        };
+        let built = pilothouse_gateway::Service::build(config, deps).await;
+        let service = built.map_err(failed("the gateway"))?;
+        self.parts.run("gateway", |shutdown| async move { Ok(service.run(shutdown).await?) });
+        Ok(())
+    }
+
+    async fn start_hypershift(&self, registry: &mut Registry) -> Result<(), Error> {
+        let config = pilothouse_hypershift::Config {
+            publish_address: loopback(self.ports.gateway),
+            base_domain: self.config.base_domain.clone(),
+            ..pilothouse_hypershift::Config::default()
+        };
+        let deps = pilothouse_hypershift::Deps {
+            client: self.client("hypershift").await?,
+            clock: self.clock.clone(),
+            registry,
+        };
+        let built = pilothouse_hypershift::Service::build(config, deps).await;
+        let service = built.map_err(failed("the hosted cluster operator"))?;
+        self.parts.run("hypershift", |shutdown| async move { Ok(service.run(shutdown).await?) });
+        Ok(())
+    }
+
+    async fn start_mce(&self, registry: &mut Registry) -> Result<(), Error> {
+        let config =
+            pilothouse_mce::Config { namespace: CONSUMER.to_owned(), ..pilothouse_mce::Config::default() };
+        let deps =
+            pilothouse_mce::Deps { client: self.client("mce").await?, clock: self.clock.clone(), registry };
+        let built = pilothouse_mce::Service::build(config, deps).await;
+        let service = built.map_err(failed("the multicluster engine"))?;
+        self.parts.run("mce", |shutdown| async move { Ok(service.run(shutdown).await?) });
+        Ok(())
+    }
+
+    async fn start_broker(&self, registry: &mut Registry) -> Result<(), Error> {
+        let config = pilothouse_broker::Config {
+            listen: loopback(self.ports.mqtt),
+            ..pilothouse_broker::Config::default()
+        };
+        // Plain on the loopback, where everybody is the same user.
+        let deps =
+            pilothouse_broker::Deps { clock: self.clock.clone(), authorizer: Authorizer::open(), registry };
+        let built = pilothouse_broker::Service::build(config, deps).await;
+        let service = built.map_err(failed("the MQTT broker"))?;
+        self.parts.run("broker", |shutdown| async move { Ok(service.run(shutdown).await?) });
+        Ok(())
+    }
+
+    async fn start_maestro_server(&self, registry: &mut Registry) -> Result<(), Error> {
+        use pilothouse_maestro::server::{Config, Deps, Service, catalog};
+        let config = Config {
+            rest: ListenerConfig::loopback(self.ports.maestro),
+            grpc: ListenerConfig::loopback(self.ports.maestro_grpc),
+            broker: self.broker("maestro"),
+            consumers: vec![CONSUMER.to_owned()],
+            ..Config::default()
+        };
+        let deps = Deps {
+            store: self.store("maestro", catalog()).await?,
+            clock: self.clock.clone(),
+            health: self.health.clone(),
+            registry,
+        };
+        let service = Service::build(config, deps).await.map_err(failed("Maestro"))?;
+        self.parts.run("maestro", |shutdown| async move { Ok(service.run(shutdown).await?) });
+        Ok(())
+    }
+
+    async fn start_maestro_agent(&self, registry: &mut Registry) -> Result<(), Error> {
+        use pilothouse_maestro::agent::{Config, Deps, Service};
+        let config = Config {
+            broker: self.broker("local-cluster-work-agent-client"),
+            consumer: CONSUMER.to_owned(),
+            ..Config::default()
+        };
+        let deps = Deps {
+            client: self.client("maestro-agent").await?,
+            clock: self.clock.clone(),
+            health: self.health.clone(),
+            registry,
+        };
+        let service = Service::build(config, deps).await.map_err(failed("Maestro's agent"))?;
+        self.parts.run("maestro-agent", |shutdown| async move { Ok(service.run(shutdown).await?) });
+        Ok(())
+    }
+
+    async fn start_cloud(&self, registry: &mut Registry) -> Result<(), Error> {
+        let config = pilothouse_cloud::Config { listen: loopback(self.ports.cloud) };
+        let deps = pilothouse_cloud::Deps {
+            store: self.store("cloud", pilothouse_cloud::catalog()).await?,
+            clock: self.clock.clone(),
+            registry,
+        };
+        let built = pilothouse_cloud::Service::build(config, deps).await;
+        let service = built.map_err(failed("the local cloud"))?;
+        self.parts.run("cloud", |shutdown| async move { Ok(service.run(shutdown).await?) });
+        Ok(())
+    }
+
+    async fn start_clusters_service(&self, registry: &mut Registry) -> Result<(), Error> {
+        use pilothouse_clusters_service::{Config, Deps, SOURCE_ID, Service, Shard, catalog};
+        const NAME: &str = "Clusters Service";
+        let (maestro, grpc) = (url(self.ports.maestro), url(self.ports.maestro_grpc));
+        let config = Config {
+            listen: loopback(self.ports.clusters_service),
+            cloud: url(self.ports.cloud),
+            environment: self.config.environment.clone(),
+            region: self.config.location.clone(),
+            base_domain: self.config.base_domain.clone(),
+            shards: vec![Shard {
+                consumer: CONSUMER.to_owned(),
+                work_namespace: CONSUMER.to_owned(),
+                maestro_rest_url: maestro.clone(),
+                maestro_grpc_url: grpc.clone(),
+                ..Shard::default()
+            }],
+            ..Config::default()
+        };
+        let deps = Deps {
+            store: self.store("clusters-service", catalog()).await?,
+            clock: self.clock.clone(),
+            http: http_client(NAME)?,
+            maestro: RestClient::try_new(http_client(NAME)?, &maestro).map_err(failed(NAME))?,
+            source: SourceClient::try_new(&grpc, SOURCE_ID, self.clock.clone()).map_err(failed(NAME))?,
+            health: self.health.clone(),
+            registry,
+        };
+        let service = Service::build(config, deps).await.map_err(failed(NAME))?;
+        self.parts.run("clusters-service", |shutdown| async move { Ok(service.run(shutdown).await?) });
+        Ok(())
+    }
+
+    /// Frontend and backend, which share their records.
+    async fn start_resource_provider(&self, registry: &mut Registry) -> Result<(), Error> {
+        use pilothouse_clusters_service_api::Client;
+        const NAME: &str = "the resource provider";
+        let catalog = pilothouse_records::catalog().map_err(failed(NAME))?;
+        let store = self.store("resource-provider", catalog).await?;
+        let address = Url::parse(&url(self.ports.clusters_service)).map_err(failed(NAME))?;
+        let client = |name| Client::try_new(http_client(name)?, &address).map_err(failed(name));
+
+        let config = pilothouse_backend::Config::default();
+        let deps = pilothouse_backend::Deps {
+            store: store.clone(),
+            clusters_service: client("the backend")?,
+            clock: self.clock.clone(),
+            health: self.health.clone(),
+            registry,
+        };
+        let built = pilothouse_backend::Service::build(config, deps).await;
+        let service = built.map_err(failed("the backend"))?;
+        self.parts.run("backend", |shutdown| async move { Ok(service.run(shutdown).await?) });
+
+        let config = pilothouse_frontend::Config {
+            listen: loopback(self.ports.frontend),
+            location: self.config.location.clone(),
+            ..pilothouse_frontend::Config::default()
+        };
+        let deps = pilothouse_frontend::Deps {
+            store,
+            clusters_service: client("the frontend")?,
+            clock: self.clock.clone(),
+            registry,
+        };
+        let built = pilothouse_frontend::Service::build(config, deps).await;
+        let service = built.map_err(failed("the frontend"))?;
+        self.parts.run("frontend", |shutdown| async move { Ok(service.run(shutdown).await?) });
+        Ok(())
+    }
+
+    fn broker(&self, client_id: &str) -> BrokerConfig {
+        BrokerConfig {
+            host: loopback(self.ports.mqtt).to_string(),
+            client_id: client_id.to_owned(),
+            ..BrokerConfig::default()
+        }
+    }
+}
+
+fn url(port: u16) -> String {
+    format!("http://{}", loopback(port))
+}
+
+fn http_client(name: &'static str) -> Result<HttpClient, Error> {
+    ClientBuilder::new(CALL).build().map_err(failed(name))
+}
+
+fn failed<E: StdError + Send + Sync + 'static>(name: &'static str) -> impl Fn(E) -> Error {
+    move |source| Error::Service { name, source: Box::new(source) }
+}
