@@ -1,0 +1,82 @@
+//! What people type: `up --detach`, `down`, and the mistakes one can make with them.
+
+use std::fs::{self, Permissions};
+use std::net::TcpListener;
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::process::Command;
+
+use nix::unistd::Uid;
+use pilothouse_test_support::requirement::Requirement;
+
+use crate::region::{Region, program, result};
+
+/// Nobody in particular.
+const ORDINARY: u32 = 65_534;
+
+/// The command, as an ordinary user.
+fn as_ordinary_user(program: &std::path::Path) -> Option<Command> {
+    if !Uid::effective().is_root() {
+        return Some(Command::new(program));
+    }
+    let setpriv = Requirement::new("setpriv", "util-linux").find()?;
+    let mut command = Command::new(setpriv);
+    let id = ORDINARY.to_string();
+    command.args(["--reuid", &id, "--regid", &id, "--clear-groups", "--"]).arg(program);
+    Some(command)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ordinary_user_starts_a_region_in_the_background_and_stops_it() {
+    let folder = tempfile::Builder::new().prefix("ordinary").tempdir().unwrap();
+    // Others may not look into the folders that the tests are built in.
+    let copy = folder.path().join("pilothouse");
+    fs::copy(program(), &copy).unwrap();
+    fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
+    if Uid::effective().is_root() {
+        chown(folder.path(), Some(ORDINARY), Some(ORDINARY)).unwrap();
+    }
+    let data_dir = folder.path().join("data");
+    let run = |arguments: &[&str]| {
+        let mut command = as_ordinary_user(&copy)?;
+        command.args(arguments).arg("--data-dir").arg(&data_dir).env("HOME", folder.path());
+        Some(result(&command.output().unwrap()))
+    };
+
+    let Some(started) = run(&["up", "--detach", "--ephemeral-ports", "--cluster", "first"]) else { return };
+    started.unwrap();
+    let nodes = run(&["nodes", "first"]).unwrap().unwrap();
+    assert!(nodes.contains("Ready"), "{nodes}");
+    let json = run(&["nodes", "first", "--output", "json"]).unwrap().unwrap();
+    assert_eq!(serde_json::from_str::<serde_json::Value>(&json).unwrap()["nodes"][0]["ready"], true);
+    let unknown = run(&["kubeconfig", "second"]).unwrap().unwrap_err();
+    assert!(unknown.contains("no cluster `second`; there are: first"), "{unknown}");
+    let again = run(&["up", "--ephemeral-ports"]).unwrap().unwrap_err();
+    assert!(again.contains("already running"), "{again}");
+
+    assert_eq!(run(&["down"]).unwrap().unwrap(), "stopped\n");
+    assert_eq!(run(&["down"]).unwrap().unwrap(), "nothing was running\n");
+}
+
+#[test]
+fn port_that_is_taken_is_named_with_who_needs_it_and_nothing_is_left_running() {
+    let folder = tempfile::tempdir().unwrap();
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port().to_string();
+    let mut command = Command::new(program());
+    command.args(["up", "--management-port", &port, "--data-dir"]).arg(folder.path());
+    let error = result(&command.output().unwrap()).unwrap_err();
+    assert!(error.contains(&port) && error.contains("hint: "), "{error}");
+    let mut command = Command::new(program());
+    command.args(["down", "--data-dir"]).arg(folder.path());
+    assert_eq!(result(&command.output().unwrap()).unwrap(), "nothing was running\n");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn killed_region_is_removed_by_down() {
+    let Some(mut region) = Region::start(&["--cluster", "first"]).await else { return };
+    region.kill();
+    assert_ne!(region.processes(), [""; 0], "hosted control planes outlive the region");
+    let removed = region.pilothouse(&["down"]).unwrap();
+    assert_eq!(removed, "the region did not run; what it had left running is gone\n");
+    assert_eq!(region.processes(), [""; 0]);
+}

@@ -1,0 +1,194 @@
+//! One cluster through the whole chain: asked of the resource provider, seen by every component on the way, gone again.
+
+use std::process::Command;
+
+use pilothouse_test_support::eventually;
+use pilothouse_test_support::requirement::Requirement;
+use serde_json::{Value, json};
+
+use crate::region::{LIMIT, Region};
+
+const SUBSCRIPTION: &str = "00000000-0000-0000-0000-000000000001";
+
+/// `curl` with these arguments: the status, and the body as JSON.
+fn curl(arguments: &[&str]) -> Result<(u16, Value), String> {
+    let program = Requirement::new("curl", "curl").find().ok_or("curl is missing")?;
+    let output = Command::new(program).args(["-s", "-w", "\n%{http_code}"]).args(arguments).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    let (body, status) = text.rsplit_once('\n').ok_or_else(|| format!("curl said {text:?}"))?;
+    Ok((status.parse().map_err(|_| text.to_string())?, serde_json::from_str(body).unwrap_or_default()))
+}
+
+impl Region {
+    pub(crate) fn cluster_id(name: &str) -> String {
+        format!(
+            "/subscriptions/{SUBSCRIPTION}/resourceGroups/first/providers/Microsoft.RedHatOpenshift/hcpOpenShiftClusters/{name}"
+        )
+    }
+
+    /// A request to the frontend.
+    pub(crate) fn arm(&self, method: &str, id: &str, body: Option<&Value>) -> (u16, Value) {
+        let url = format!("{}{id}?api-version=2026-10-01", self.endpoints().frontend);
+        let body = body.map(Value::to_string);
+        let mut arguments = vec!["-X", method, &url];
+        if let Some(body) = &body {
+            arguments.extend(["-H", "Content-Type: application/json", "-d", body]);
+        }
+        curl(&arguments).unwrap()
+    }
+
+    /// Waits until a resource has this state.
+    pub(crate) async fn reaches(&self, id: &str, state: &str) {
+        eventually(&format!("{id} is {state}"), LIMIT, || {
+            let (status, body) = self.arm("GET", id, None);
+            let found = body["properties"]["provisioningState"] == state;
+            async move { if found { Ok(()) } else { Err(format!("{status} {body}")) } }
+        })
+        .await;
+    }
+
+    pub(crate) async fn is_gone(&self, id: &str) {
+        eventually(&format!("{id} is gone"), LIMIT, || {
+            let (status, body) = self.arm("GET", id, None);
+            async move { if status == 404 { Ok(()) } else { Err(format!("{status} {body}")) } }
+        })
+        .await;
+    }
+}
+
+/// Everything that Clusters Service has.
+impl Region {
+    pub(crate) fn clusters_service_clusters(&self) -> Vec<Value> {
+        let url = format!("{}/api/clusters_mgmt/v1/clusters?size=500", self.endpoints().clusters_service);
+        let (status, found) = curl(&[&url]).unwrap();
+        assert_eq!(status, 200, "{found}");
+        found["items"].as_array().unwrap().clone()
+    }
+}
+
+pub(crate) fn cluster_body() -> Value {
+    let group = format!("/subscriptions/{SUBSCRIPTION}/resourceGroups/first/providers");
+    let identity = format!("{group}/Microsoft.ManagedIdentity/userAssignedIdentities/service");
+    let network = format!("{group}/Microsoft.Network/virtualNetworks/net/subnets");
+    json!({
+        "identity": { "type": "UserAssigned", "userAssignedIdentities": { (identity.clone()): {} } },
+        "properties": {
+            "version": { "id": "4.20" },
+            "platform": {
+                "subnetId": format!("{network}/nodes"),
+                "vnetIntegrationSubnetId": format!("{network}/control"),
+                "networkSecurityGroupId": format!("{group}/Microsoft.Network/networkSecurityGroups/rules"),
+                "operatorsAuthentication": { "userAssignedIdentities": {
+                    "controlPlaneOperators": {}, "dataPlaneOperators": {}, "serviceManagedIdentity": identity,
+                } },
+            },
+        },
+    })
+}
+
+/// So many nodes, of the version that the pool has or its cluster offers.
+fn node_pool_body(replicas: usize) -> Value {
+    json!({ "properties": { "platform": { "vmSize": "Standard_D8s_v3" }, "replicas": replicas } })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn first_cluster_is_seen_by_every_component_and_leaves_nothing_behind() {
+    let Some(mut region) = Region::start(&["--cluster", "first"]).await else { return };
+    let first = Region::cluster_id("first");
+
+    // The commands of the architecture documents, in their order.
+    let (status, cluster) = region.arm("GET", &first, None);
+    assert_eq!((status, &cluster["properties"]["provisioningState"]), (200, &json!("Succeeded")));
+    assert!(cluster["properties"]["api"]["url"].as_str().unwrap().contains("api.first.pilothouse.test"));
+    let search =
+        format!("search=azure.subscription_id='{SUBSCRIPTION}' and azure.resource_group_name='first'");
+    let url = format!("{}/api/clusters_mgmt/v1/clusters", region.endpoints().clusters_service);
+    let (_, found) = curl(&["-G", &url, "--data-urlencode", &search]).unwrap();
+    assert_eq!(found["items"].as_array().unwrap().len(), 1, "{found}");
+    let id = found["items"][0]["id"].as_str().unwrap().to_owned();
+    assert_eq!(found["items"][0]["status"]["state"], "ready");
+    let href = found["items"][0]["href"].as_str().unwrap();
+    let shard = format!("{}/{href}/provision_shard", region.endpoints().clusters_service);
+    let (status, shard) = curl(&["-G", &shard]).unwrap();
+    assert_eq!(status, 200, "{shard}");
+    assert!(shard["azure_shard"]["cx_managed_identities_key_vault_url"].is_string(), "{shard}");
+    let search = format!("search=payload->'metadata'->'labels'->>'api.openshift.com/id'='{id}'");
+    let url = format!("{}/api/maestro/v1/resource-bundles", region.endpoints().maestro);
+    let (_, bundles) = curl(&["-G", &url, "--data-urlencode", &search]).unwrap();
+    assert!(bundles["total"].as_u64().unwrap() >= 2, "{bundles}");
+    let works = region.kubectl(&[
+        "get",
+        "manifestwork",
+        "-l",
+        &format!("api.openshift.com/id={id}"),
+        "-n",
+        "local-cluster",
+    ]);
+    assert!(works.unwrap().contains(&id));
+    assert!(region.kubectl(&["get", "managedclusters"]).unwrap().contains(&id));
+    assert!(region.kubectl(&["get", "hostedclusters", "-A"]).unwrap().contains(&format!("ocm-local-{id}")));
+    let pods = region.kubectl(&["get", "pods", "-n", &format!("ocm-local-{id}-first")]).unwrap();
+    assert!(pods.contains("kube-apiserver-0") && pods.contains("Running"), "{pods}");
+
+    // The cluster itself, and a pod that runs on it.
+    let kubeconfig = region.kubeconfig("first").unwrap();
+    let nodes = region.kubectl_on(&kubeconfig, &["get", "nodes"]).unwrap();
+    assert!(nodes.contains(" Ready "), "{nodes}");
+
+    // One node more, and one less again.
+    let workers = format!("{first}/nodePools/workers");
+    for replicas in [2, 1] {
+        let (status, answer) = region.arm("PUT", &workers, Some(&node_pool_body(replicas)));
+        assert_eq!(
+            (status, &answer["properties"]["provisioningState"]),
+            (200, &json!("Accepted")),
+            "{answer}"
+        );
+        region.reaches(&workers, "Succeeded").await;
+        let nodes = region.kubectl_on(&kubeconfig, &["get", "nodes", "--no-headers"]).unwrap();
+        let ready = nodes.lines().filter(|node| node.contains(" Ready ")).count();
+        assert_eq!((nodes.lines().count(), ready), (replicas, replicas), "{nodes}");
+    }
+
+    // A second cluster whose name is taken as a host name.
+    let second = Region::cluster_id("second");
+    let (status, answer) = region.arm("PUT", &second, Some(&cluster_body()));
+    assert_eq!(status, 201, "{answer}");
+    region.reaches(&second, "Succeeded").await;
+    let other = region.kubeconfig("second").unwrap();
+    assert_eq!(region.kubectl_on(&other, &["get", "nodes", "-o", "name"]).unwrap(), "");
+
+    // Gone again, in any order, with nothing left in any store, no process and no file.
+    for cluster in [&second, &first] {
+        let (status, answer) = region.arm("DELETE", cluster, None);
+        assert_eq!(status, 202, "{answer}");
+    }
+    region.is_gone(&second).await;
+    region.is_gone(&first).await;
+    let (_, found) =
+        curl(&[&format!("{}/api/clusters_mgmt/v1/clusters", region.endpoints().clusters_service)]).unwrap();
+    assert_eq!(found["total"], 0, "{found}");
+    let (_, bundles) = curl(&[&url]).unwrap();
+    assert_eq!(bundles["total"], 0, "{bundles}");
+    let rest = [
+        "get",
+        "hostedclusters,nodepools,manifestworks,appliedmanifestworks,managedclusters,routes,pods,persistentvolumes",
+        "-A",
+        "-o",
+        "name",
+    ];
+    eventually("the management cluster is empty", LIMIT, || {
+        let rest = region.kubectl(&rest);
+        async move { if rest == Ok(String::new()) { Ok(()) } else { Err(format!("{rest:?}")) } }
+    })
+    .await;
+    let groups = format!(
+        "{}/subscriptions/{SUBSCRIPTION}/resourcegroups?api-version=2021-04-01",
+        region.endpoints().cloud
+    );
+    let (status, groups) = curl(&[&groups]).unwrap();
+    assert_eq!((status, &groups["value"]), (200, &json!([])));
+    region.stop();
+    assert_eq!(region.processes(), [""; 0]);
+    assert_eq!(region.pod_files(), [""; 0]);
+}

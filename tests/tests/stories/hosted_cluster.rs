@@ -1,0 +1,134 @@
+//! A `HostedCluster`, applied by hand, becomes a cluster that `kubectl` can use.
+
+use pilothouse_test_support::eventually;
+
+use crate::region::{LIMIT, Region};
+
+const MANIFESTS: &str = r#"
+apiVersion: v1
+kind: Namespace
+metadata:
+  name: clusters
+---
+apiVersion: v1
+kind: Secret
+metadata:
+  name: pull-secret
+  namespace: clusters
+stringData:
+  .dockerconfigjson: '{"auths":{}}'
+---
+apiVersion: hypershift.openshift.io/v1beta1
+kind: HostedCluster
+metadata:
+  name: ada
+  namespace: clusters
+spec:
+  release:
+    image: pilothouse/release:4.20.0
+  platform:
+    type: None
+  controllerAvailabilityPolicy: SingleReplica
+  pullSecret:
+    name: pull-secret
+  dns:
+    baseDomain: pilothouse.test
+---
+apiVersion: hypershift.openshift.io/v1beta1
+kind: NodePool
+metadata:
+  name: workers
+  namespace: clusters
+spec:
+  clusterName: ada
+  replicas: 1
+  release:
+    image: pilothouse/release:4.20.0
+  platform:
+    type: None
+  management:
+    upgradeType: Replace
+"#;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn applied_hosted_cluster_gives_a_kubeconfig_that_works() {
+    let Some(mut region) = Region::start(&[]).await else { return };
+
+    region.apply(MANIFESTS).unwrap();
+    region
+        .kubectl(&[
+            "wait",
+            "-n",
+            "clusters",
+            "hostedcluster/ada",
+            "--for=condition=Available",
+            "--timeout=100s",
+        ])
+        .unwrap();
+    let clusters = region.kubectl(&["get", "hostedclusters", "-A"]).unwrap();
+    assert!(clusters.contains("4.20.0") && clusters.contains("ada-admin-kubeconfig"), "{clusters}");
+    let pods = region.kubectl(&["get", "pods", "-n", "clusters-ada"]).unwrap();
+    assert!(pods.contains("kube-apiserver-0"), "{pods}");
+
+    let kubeconfig = region.kubeconfig("ada").unwrap();
+    region
+        .kubectl(&["wait", "-n", "clusters", "nodepool/workers", "--for=condition=Ready", "--timeout=100s"])
+        .unwrap();
+    let nodes = region.kubectl_on(&kubeconfig, &["get", "nodes"]).unwrap();
+    assert!(nodes.contains(" Ready "), "{nodes}");
+    assert!(region.pilothouse(&["nodes", "ada"]).unwrap().contains("Ready"));
+
+    // A pod of the hosted cluster runs, and its log can be read.
+    region
+        .kubectl_on(
+            &kubeconfig,
+            &["run", "hello", "--image=busybox", "--restart=Never", "--", "echo", "ahoy"],
+        )
+        .unwrap();
+    region
+        .kubectl_on(
+            &kubeconfig,
+            &["wait", "pod/hello", "--for=jsonpath={.status.phase}=Succeeded", "--timeout=100s"],
+        )
+        .unwrap();
+    assert_eq!(region.kubectl_on(&kubeconfig, &["logs", "hello"]).unwrap(), "ahoy\n");
+
+    // Everything a cluster made disappears with it.
+    region.kubectl(&["delete", "-n", "clusters", "hostedcluster/ada", "--timeout=100s"]).unwrap();
+    let gone = region.kubectl(&["get", "namespace", "clusters-ada"]).unwrap_err();
+    assert!(gone.contains("NotFound"), "{gone}");
+    let rest = region.kubectl(&["get", "persistentvolumes,pods", "-A", "-o", "name"]).unwrap();
+    assert_eq!(rest, "");
+    region.stop();
+    assert_eq!(region.processes(), [""; 0]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn hosted_cluster_survives_a_kill_of_the_region_and_is_adopted() {
+    let Some(mut region) = Region::start(&[]).await else { return };
+    region.apply(MANIFESTS).unwrap();
+    region
+        .kubectl(&["wait", "-n", "clusters", "nodepool/workers", "--for=condition=Ready", "--timeout=100s"])
+        .unwrap();
+    let started = [
+        "get",
+        "pods",
+        "-A",
+        "-o",
+        "jsonpath={range .items[*]}{.metadata.name}={.status.containerStatuses[0].containerID} {end}",
+    ];
+    let before = region.kubectl(&started).unwrap();
+
+    region.kill();
+    region.up(&[]).await;
+
+    let kubeconfig = region.kubeconfig("ada").unwrap();
+    eventually("the node is ready again", LIMIT, || {
+        let nodes = region.kubectl_on(&kubeconfig, &["get", "nodes"]);
+        async move { nodes.and_then(|nodes| if nodes.contains(" Ready ") { Ok(()) } else { Err(nodes) }) }
+    })
+    .await;
+    assert_eq!(region.kubectl(&started).unwrap(), before, "nothing was started again");
+    region.stop();
+    assert_eq!(region.processes(), [""; 0]);
+}

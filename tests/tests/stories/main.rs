@@ -1,0 +1,12 @@
+//! Stories of a whole region, told by the programs that people use: the `pilothouse` binary, `kubectl`, `curl`.
+//!
+//! Each story starts a region of its own with `pilothouse up`, in a folder of its own and on ports of its own, so that all of
+//! them may run side by side. What a story leaves behind is looked for at its end: processes, mounts, files.
+
+#![expect(clippy::unwrap_used, reason = "a story that cannot go on should stop")]
+
+mod commands;
+mod first_light;
+mod hosted_cluster;
+mod kills;
+mod region;

@@ -1,0 +1,201 @@
+//! A region under test.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use pilothouse_region::Endpoints;
+use pilothouse_test_support::eventually;
+use pilothouse_test_support::process::Running;
+use pilothouse_test_support::requirement::Requirement;
+use tempfile::TempDir;
+
+/// Generous: the machine may be busy with other tests.
+pub(crate) const LIMIT: Duration = Duration::from_secs(120);
+
+/// A region of its own, in a process of its own. Dropping it kills the process and removes what its node runs.
+pub(crate) struct Region {
+    folder: TempDir,
+    process: Option<Running>,
+    kubectl: PathBuf,
+}
+
+// === impl Region ===
+
+impl Region {
+    /// Starts a region in a new folder; `None`, and said so, where `kubectl` is missing.
+    pub(crate) async fn start(arguments: &[&str]) -> Option<Self> {
+        let kubectl = Requirement::new("kubectl", "kubernetes-client").find()?;
+        let folder = tempfile::Builder::new().prefix("region").tempdir().unwrap();
+        let mut region = Self { folder, process: None, kubectl };
+        region.up(arguments).await;
+        Some(region)
+    }
+
+    /// Starts it on what is in its folder already, and waits until every endpoint accepts.
+    pub(crate) async fn up(&mut self, arguments: &[&str]) {
+        let endpoints = self.endpoints_file();
+        let _ = fs::remove_file(&endpoints);
+        let log = fs::File::options().create(true).append(true).open(self.log_file()).unwrap();
+        let mut command = Command::new(program());
+        command
+            .args(["up", "--ephemeral-ports", "--log", "info,kube_client=off,pilothouse_http=warn"])
+            .arg("--data-dir")
+            .arg(self.data_dir())
+            .arg("--endpoints-file")
+            .arg(&endpoints)
+            .args(arguments)
+            .stdin(Stdio::null())
+            .stdout(log.try_clone().unwrap())
+            .stderr(log);
+        let mut process = Running::spawn(command).unwrap();
+        eventually("the region is up", LIMIT, || {
+            let ended = process.child().try_wait().unwrap();
+            if ended.is_some() {
+                panic!("the region ended with {ended:?}:\n{}", self.log());
+            }
+            let ready = endpoints.exists();
+            let log = if ready { String::new() } else { self.log() };
+            async move { if ready { Ok(()) } else { Err(log) } }
+        })
+        .await;
+        self.process = Some(process);
+    }
+
+    /// `kill -9` of the region's process.
+    pub(crate) fn kill(&mut self) {
+        self.process.take().unwrap().kill();
+    }
+
+    /// Ends it in order, as Ctrl-C does.
+    pub(crate) fn stop(&mut self) {
+        let process = self.process.take().unwrap();
+        let id = Pid::from_raw(process.id().try_into().unwrap());
+        kill(id, Signal::SIGTERM).unwrap();
+        let status = process.wait().unwrap();
+        assert!(status.success(), "the region ended with {status}:\n{}", self.log());
+    }
+
+    pub(crate) fn endpoints(&self) -> Endpoints {
+        serde_json::from_slice(&fs::read(self.endpoints_file()).unwrap()).unwrap()
+    }
+
+    pub(crate) fn data_dir(&self) -> PathBuf {
+        self.folder.path().join("data")
+    }
+
+    /// What the region said so far.
+    pub(crate) fn log(&self) -> String {
+        fs::read_to_string(self.log_file()).unwrap_or_default()
+    }
+
+    /// `kubectl` on the management cluster.
+    pub(crate) fn kubectl(&self, arguments: &[&str]) -> Result<String, String> {
+        self.kubectl_on(&self.data_dir().join("kubeconfig"), arguments)
+    }
+
+    /// `kubectl` with this kubeconfig.
+    pub(crate) fn kubectl_on(&self, kubeconfig: &Path, arguments: &[&str]) -> Result<String, String> {
+        let mut command = Command::new(&self.kubectl);
+        command
+            .arg("--kubeconfig")
+            .arg(kubeconfig)
+            // Its caches of what servers can do are by address, which another story may have had.
+            .arg("--cache-dir")
+            .arg(self.folder.path().join("kubectl-cache"))
+            .args(arguments);
+        result(&command.output().unwrap())
+    }
+
+    /// `kubectl apply` of these documents on the management cluster.
+    pub(crate) fn apply(&self, manifests: &str) -> Result<String, String> {
+        let file = self.folder.path().join("apply.yaml");
+        fs::write(&file, manifests).unwrap();
+        self.kubectl(&["apply", "-f", file.to_str().unwrap()])
+    }
+
+    /// `pilothouse` with these arguments, about this region.
+    pub(crate) fn pilothouse(&self, arguments: &[&str]) -> Result<String, String> {
+        let mut command = Command::new(program());
+        command.args(arguments).arg("--data-dir").arg(self.data_dir());
+        result(&command.output().unwrap())
+    }
+
+    /// Writes a hosted cluster's kubeconfig to a file.
+    pub(crate) fn kubeconfig(&self, cluster: &str) -> Result<PathBuf, String> {
+        let text = self.pilothouse(&["kubeconfig", cluster])?;
+        let file = self.folder.path().join(format!("{cluster}.kubeconfig"));
+        fs::write(&file, text).unwrap();
+        Ok(file)
+    }
+
+    /// The processes that were started from this region's folder, or work in it.
+    pub(crate) fn processes(&self) -> Vec<String> {
+        let folder = self.data_dir();
+        let folder = folder.to_str().unwrap();
+        fs::read_dir("/proc")
+            .unwrap()
+            .filter_map(|entry| {
+                let line = fs::read(entry.ok()?.path().join("cmdline")).ok()?;
+                let line = String::from_utf8_lossy(&line).replace('\0', " ");
+                line.contains(folder).then_some(line)
+            })
+            .collect()
+    }
+
+    /// What pods and volumes have left on disk.
+    pub(crate) fn pod_files(&self) -> Vec<String> {
+        ["root/pods", "volumes"]
+            .iter()
+            .filter_map(|folder| fs::read_dir(self.data_dir().join("node").join(folder)).ok())
+            .flatten()
+            .map(|entry| entry.unwrap().path().display().to_string())
+            .collect()
+    }
+
+    fn endpoints_file(&self) -> PathBuf {
+        self.folder.path().join("endpoints.json")
+    }
+
+    fn log_file(&self) -> PathBuf {
+        self.folder.path().join("region.log")
+    }
+}
+
+impl Drop for Region {
+    fn drop(&mut self) {
+        drop(self.process.take());
+        // What the node runs survives the region, as it should; a test that failed half-way must not leave it.
+        let _ = self.pilothouse(&["down"]);
+        if std::thread::panicking() {
+            #[expect(clippy::print_stderr, reason = "the test harness shows it with the failure")]
+            {
+                eprintln!("--- the end of the region's log ---\n{}", end(&self.log()));
+                let node = fs::read_to_string(self.data_dir().join("node/kubelet.log")).unwrap_or_default();
+                eprintln!("--- the end of the node's log ---\n{}", end(&node));
+            }
+        }
+    }
+}
+
+/// The last lines of a log.
+fn end(log: &str) -> String {
+    let lines: Vec<_> = log.lines().collect();
+    lines[lines.len().saturating_sub(60)..].join("\n")
+}
+
+pub(crate) fn program() -> &'static str {
+    env!("CARGO_BIN_EXE_pilothouse-under-test")
+}
+
+pub(crate) fn result(output: &Output) -> Result<String, String> {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    if output.status.success() {
+        Ok(text(&output.stdout))
+    } else {
+        Err(format!("{}{}", text(&output.stdout), text(&output.stderr)))
+    }
+}
