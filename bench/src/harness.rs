@@ -2,6 +2,7 @@
 
 mod catalogue;
 mod compare;
+mod disk;
 mod figure;
 mod folder;
 mod output;
@@ -12,6 +13,7 @@ mod size;
 
 pub(crate) use catalogue::Catalogue;
 pub(crate) use compare::in_turns;
+pub(crate) use disk::flush_rate;
 pub(crate) use figure::{Budget, Figure};
 pub(crate) use folder::{Folder, file_system};
 pub(crate) use output::{Format, Render, table};

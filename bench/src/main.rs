@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! cargo run --release -p pilothouse-bench -- list
+//! cargo run --release -p pilothouse-bench -- create
 //! cargo run --release -p pilothouse-bench -- store
 //! cargo run --release -p pilothouse-bench -- store --output json
 //! cargo run -p pilothouse-bench -- store --sample
@@ -28,6 +29,7 @@
 //! One file, `src/NAME.rs`, with a function that fills a [`Report`]; one variant of [`Benchmark`]. What measures,
 //! compares and prints is in `harness`.
 
+mod create;
 mod harness;
 mod store;
 
@@ -59,6 +61,8 @@ enum Verb {
 /// Every benchmark there is. The first line of its comment describes it in the list.
 #[derive(Clone, Debug, Subcommand)]
 enum Benchmark {
+    /// A region and its clusters: start, creation step by step, deletion, memory.
+    Create(RunArgs),
     /// The store on SQLite and PostgreSQL: writes, feeds, opening, lists, reads.
     Store(RunArgs),
 }
@@ -71,6 +75,10 @@ struct RunArgs {
 }
 
 fn main() -> ExitCode {
+    // Before anything else: some of what `pilothouse` does has to be alone in its process.
+    if create::is_pilothouse() {
+        return pilothouse_commands::pilothouse::main();
+    }
     let Args { output, verb } = Args::parse();
     match run(output, verb) {
         Ok(()) => ExitCode::SUCCESS,
@@ -94,6 +102,7 @@ fn run(output: Format, verb: Verb) -> anyhow::Result<()> {
 impl Benchmark {
     async fn run(self) -> anyhow::Result<Report> {
         match self {
+            Self::Create(args) => create::run(Size::of(args.sample)).await,
             Self::Store(args) => store::run(Size::of(args.sample)).await,
         }
     }

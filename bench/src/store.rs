@@ -3,7 +3,6 @@
 //! SQLite is as durable as by default (a commit waits for the disk), PostgreSQL flushes too. Everything is on a
 //! file system that the report names; on one in memory a flush costs nothing, and the figures mean nothing.
 
-mod disk;
 mod document;
 mod engine;
 mod existing;

@@ -38,6 +38,15 @@ impl Samples {
         sorted.get(rank.saturating_sub(1)).copied().unwrap_or(f64::NAN)
     }
 
+    pub(crate) fn sum(&self) -> f64 {
+        self.0.iter().sum()
+    }
+
+    /// The samples, in the order in which they were taken.
+    pub(crate) fn values(&self) -> &[f64] {
+        &self.0
+    }
+
     pub(crate) fn smallest(&self) -> f64 {
         self.0.iter().copied().fold(f64::NAN, f64::min)
     }

@@ -8,11 +8,10 @@ use pilothouse_test_support::postgres::Server;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use super::disk;
 use super::document::{self, Document, Ids};
 use super::engine::{self, Engine};
 use super::pgbench::Pgbench;
-use crate::harness::{Budget, Figure, Folder, Progress, Report, Samples, Size, in_turns};
+use crate::harness::{Budget, Figure, Folder, Progress, Report, Samples, Size, flush_rate, in_turns};
 
 /// How many write at once.
 pub(super) const MANY: usize = 64;
@@ -27,7 +26,7 @@ pub(super) async fn sqlite(folder: &Folder, size: Size, report: &mut Report) -> 
             rounds,
             async |_| rate(&store, MANY, &ids, duration).await,
             async |_| {
-                flushes.push(disk::flush_rate(folder, duration / 4)?);
+                flushes.push(flush_rate(folder, duration / 4)?);
                 rate(&store, 1, &ids, duration).await
             },
         )

@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::harness::Folder;
+use super::Folder;
 
 const RECORD: [u8; 4096] = [0x5a; 4096];
 
 /// Appends and flushes for a while; flushes a second. Blocks its thread, like the disk does.
-pub(super) fn flush_rate(folder: &Folder, duration: Duration) -> anyhow::Result<f64> {
+pub(crate) fn flush_rate(folder: &Folder, duration: Duration) -> anyhow::Result<f64> {
     let mut file = File::create(folder.path().join("flushed"))?;
     let start = Instant::now();
     let mut flushes = 0_u32;

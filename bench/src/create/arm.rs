@@ -1,0 +1,146 @@
+//! Clusters and node pools, asked for as anybody would: through the resource provider's API.
+
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use http::{Method, StatusCode};
+use pilothouse_api::Minor;
+use pilothouse_arm::{OperationStatus, ProvisioningState};
+use pilothouse_http::{Client, ClientBuilder, Response};
+use serde_json::{Value, json};
+use tokio::time::{Instant, sleep};
+use url::Url;
+
+const API_VERSION: &str = "2026-10-01";
+const SUBSCRIPTION: &str = "/subscriptions/00000000-0000-0000-0000-000000000001";
+const GROUP: &str = "/subscriptions/00000000-0000-0000-0000-000000000001/resourceGroups/bench/providers";
+/// One call.
+const CALL: Duration = Duration::from_secs(30);
+/// One operation.
+const OPERATION: Duration = Duration::from_secs(120);
+/// The error of every time that is measured by looking, at most.
+pub(super) const LOOK: Duration = Duration::from_millis(4);
+
+/// The resource provider.
+#[derive(Debug)]
+pub(super) struct Arm {
+    client: Client,
+    frontend: String,
+}
+
+impl Arm {
+    /// A client with a subscription to work in.
+    pub(super) async fn open(frontend: &str) -> anyhow::Result<Self> {
+        let arm = Self { client: ClientBuilder::new(CALL).build()?, frontend: frontend.to_owned() };
+        let registration = json!({ "state": "Registered", "registrationDate": "2026-01-01T00:00:00Z" });
+        arm.put(arm.url(SUBSCRIPTION, "2.0")?, &registration).await?;
+        Ok(arm)
+    }
+
+    /// Asks for a cluster. Returns where its operation can be looked at.
+    pub(super) async fn create_cluster(&self, name: &str) -> anyhow::Result<Url> {
+        operation(&self.put(self.url(&cluster(name), API_VERSION)?, &cluster_body()).await?)
+    }
+
+    /// Asks for a node pool of a cluster.
+    pub(super) async fn create_node_pool(&self, name: &str) -> anyhow::Result<Url> {
+        let pool = format!("{}/nodePools/workers", cluster(name));
+        operation(&self.put(self.url(&pool, API_VERSION)?, &node_pool_body()).await?)
+    }
+
+    /// Waits until an operation has succeeded. Returns the last that was seen of it.
+    pub(super) async fn finish(&self, operation: &Url) -> anyhow::Result<OperationStatus> {
+        let deadline = Instant::now() + OPERATION;
+        loop {
+            let response = answered(self.client.get(operation.clone()).send().await?).await?;
+            let status: OperationStatus = response.json().await?;
+            match status.status {
+                ProvisioningState::Succeeded => return Ok(status),
+                ProvisioningState::Failed | ProvisioningState::Canceled => {
+                    let message = status.error.map(|error| error.message).unwrap_or_default();
+                    bail!("an operation ended as {:?}: {message}", status.status)
+                }
+                _ if Instant::now() >= deadline => {
+                    bail!("an operation takes more than {OPERATION:?}: {:?}", status.operations.last())
+                }
+                _ => sleep(LOOK).await,
+            }
+        }
+    }
+
+    /// Deletes a cluster and waits until nothing of it is left.
+    pub(super) async fn delete_cluster(&self, name: &str) -> anyhow::Result<()> {
+        let resource = self.url(&cluster(name), API_VERSION)?;
+        answered(self.client.delete(resource.clone()).send().await?).await?;
+        let deadline = Instant::now() + OPERATION;
+        loop {
+            let response = self.client.get(resource.clone()).send().await?;
+            if response.status() == StatusCode::NOT_FOUND {
+                return Ok(());
+            }
+            let response = answered(response).await?;
+            if Instant::now() >= deadline {
+                let seen: Value = response.json().await?;
+                bail!("cluster {name} is not gone after {OPERATION:?}: {seen}");
+            }
+            sleep(LOOK).await;
+        }
+    }
+
+    async fn put(&self, url: Url, body: &Value) -> anyhow::Result<Response> {
+        answered(self.client.call(Method::PUT, url).json(body).send().await?).await
+    }
+
+    fn url(&self, path: &str, version: &str) -> anyhow::Result<Url> {
+        let text = format!("{}{path}?api-version={version}", self.frontend);
+        Url::parse(&text).with_context(|| format!("`{text}` is not an address"))
+    }
+}
+
+/// The response, if it is not a refusal.
+async fn answered(response: Response) -> anyhow::Result<Response> {
+    let status = response.status();
+    if status.is_success() {
+        return Ok(response);
+    }
+    let body = response.bytes().await?;
+    bail!("the frontend refused with {status}: {}", String::from_utf8_lossy(&body))
+}
+
+fn operation(response: &Response) -> anyhow::Result<Url> {
+    let header =
+        response.headers().get("azure-asyncoperation").context("there is no operation to look at")?;
+    Ok(Url::parse(header.to_str()?)?)
+}
+
+fn cluster(name: &str) -> String {
+    format!("{GROUP}/Microsoft.RedHatOpenShift/hcpOpenShiftClusters/{name}")
+}
+
+fn cluster_body() -> Value {
+    let identity = format!("{GROUP}/Microsoft.ManagedIdentity/userAssignedIdentities/service");
+    let network = format!("{GROUP}/Microsoft.Network/virtualNetworks/bench/subnets");
+    json!({
+        "identity": { "type": "UserAssigned", "userAssignedIdentities": { (identity.clone()): {} } },
+        "properties": {
+            "version": { "id": Minor::DEFAULT.to_string() },
+            "platform": {
+                "subnetId": format!("{network}/nodes"),
+                "vnetIntegrationSubnetId": format!("{network}/control"),
+                "networkSecurityGroupId": format!("{GROUP}/Microsoft.Network/networkSecurityGroups/bench"),
+                "operatorsAuthentication": { "userAssignedIdentities": {
+                    "controlPlaneOperators": {}, "dataPlaneOperators": {},
+                    "serviceManagedIdentity": identity,
+                } },
+            },
+        },
+    })
+}
+
+fn node_pool_body() -> Value {
+    json!({ "properties": {
+        "version": { "id": Minor::DEFAULT.newest_release() },
+        "platform": { "vmSize": "Standard_D8s_v3" },
+        "replicas": 1,
+    } })
+}
