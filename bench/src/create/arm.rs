@@ -18,8 +18,8 @@ const GROUP: &str = "/subscriptions/00000000-0000-0000-0000-000000000001/resourc
 const CALL: Duration = Duration::from_secs(30);
 /// One operation.
 const OPERATION: Duration = Duration::from_secs(120);
-/// The error of every time that is measured by looking, at most.
-pub(super) const LOOK: Duration = Duration::from_millis(4);
+/// The error of every time that is measured by looking, at most. More often would slow down what is looked at.
+pub(super) const LOOK: Duration = Duration::from_millis(10);
 
 /// The resource provider.
 #[derive(Debug)]

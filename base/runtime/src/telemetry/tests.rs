@@ -72,7 +72,8 @@ fn filter_comes_from_the_configuration_then_our_variable_then_everybodys() {
     assert_eq!(filter(Some("warn"), &both), "warn");
     assert_eq!(filter(None, &both), "debug");
     assert_eq!(filter(None, &common), "trace");
-    assert_eq!(filter(None, &none), "info");
+    // Directives are printed from the most to the least specific.
+    assert_eq!(filter(None, &none), "kube_client=off,info");
 }
 
 #[test]
