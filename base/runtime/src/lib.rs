@@ -25,6 +25,11 @@
 //! per key at a time, failures backed off by a named [`Policy`]. Single calls retry by a named policy too; all
 //! policies are in [`backoff`].
 //!
+//! # Killed anywhere
+//!
+//! What must survive being cut off says where it may be: [`fault::point`]. Tests go through all of these points; a
+//! release build has none.
+//!
 //! # What this crate runs by itself
 //!
 //! - a task `signals` owned by `process`, for as long as a [`Process`] runs;
@@ -40,6 +45,7 @@ pub mod backoff;
 mod chain;
 mod clock;
 pub mod config;
+pub mod fault;
 mod instant;
 mod process;
 mod readable;
@@ -52,6 +58,6 @@ pub use backoff::Policy;
 pub use chain::Chain;
 pub use clock::{Clock, ManualClock};
 pub use process::{Process, block_on};
-pub use reconcile::{Controller, Next, Reconcile};
+pub use reconcile::{Controller, Lane, Next, Reconcile};
 pub use shutdown::{Ending, ExitCode, Reason, Shutdown, Signal};
 pub use tasks::{OnExit, StillRunning, TaskError, TaskStatus, Tasks};

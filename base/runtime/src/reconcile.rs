@@ -15,6 +15,9 @@
 //! - **Wakes before routine.** Woken and retried keys go first, so that a resync of ten thousand keys
 //!   does not delay the one that somebody is waiting for; yet every eighth start is a routine one, so that
 //!   routine is never starved.
+//! - **Turns.** Keys stand in lanes ([`Reconcile::lane`]) that take turns, so that whoever has ten thousand keys
+//!   waiting delays nobody else; and no lane takes more than three quarters of the places, so that passes that
+//!   hang leave room. By default there is one lane for all, which may take every place.
 //! - **Costs.** A wake, a start and a finish are logarithmic in the number of keys that have something
 //!   pending. Keys at rest take no memory at all.
 //! - **Shutdown.** No new pass starts; those running are finished, and then [`Controller::run`] returns.
@@ -36,11 +39,14 @@ use crate::shutdown::Shutdown;
 use crate::tasks::{OnExit, TaskError, Tasks};
 
 mod driver;
+mod lanes;
 mod queue;
 mod status;
 #[cfg(test)]
 mod tests;
 
+pub use lanes::Lane;
+use lanes::LaneOf;
 use queue::Queue;
 pub use status::{ControllerStatus, KeyState, KeyStatus, PassStatus, Totals};
 
@@ -55,6 +61,11 @@ pub trait Reconcile: Send + Sync + 'static {
     /// Brings one thing a step closer to what it should be, from whatever state it is found in. The key may
     /// be gone by now: that is [`Next::Done`], not an error.
     fn reconcile(&self, key: &Self::Key) -> impl Future<Output = Result<Next, TaskError>> + Send;
+
+    /// With whom a key shares its turns: lanes are served one after the other. Must always say the same of a key.
+    fn lane(&self, _key: &Self::Key) -> Lane {
+        Lane::COMMON
+    }
 }
 
 /// When to look again after a pass that went well.
@@ -126,13 +137,18 @@ impl<R: Reconcile> Controller<R> {
     /// A controller that does nothing yet.
     pub fn new(name: impl Into<String>, reconciler: R, options: Options) -> Self {
         let jitter = options.jitter_seed.map_or_else(Jitter::random, Jitter::seeded);
+        let reconciler = Arc::new(reconciler);
+        let lane_of = {
+            let reconciler = reconciler.clone();
+            LaneOf::new(move |key: &R::Key| reconciler.lane(key))
+        };
         let shared = Arc::new(Shared {
             name: name.into(),
-            queue: Mutex::new(Queue::new(options.error_policy, jitter)),
+            queue: Mutex::new(Queue::new(options.error_policy, jitter, lane_of, options.concurrency)),
             added: Notify::new(),
             finished: Notify::new(),
         });
-        Self { reconciler: Arc::new(reconciler), options, shared }
+        Self { reconciler, options, shared }
     }
 
     /// What others wake it with. Wakes before [`run`](Self::run) are kept.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use camino::Utf8PathBuf;
-use pilothouse_runtime::{Clock, OnExit, Shutdown, Tasks};
+use pilothouse_runtime::{Clock, OnExit, Shutdown, Tasks, fault};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::time::Instant;
@@ -403,7 +403,10 @@ impl Store {
     }
 
     async fn lease(&self, command: LeaseCommand) -> Result<LeaseReply, Error> {
-        match self.0.engine.submit(Command::Lease(command)).await? {
+        fault::point("store.lease.before");
+        let reply = self.0.engine.submit(Command::Lease(command)).await?;
+        fault::point("store.lease.after");
+        match reply {
             Reply::Lease(reply) => Ok(reply),
             _ => Err(Error::Closed),
         }

@@ -4,6 +4,7 @@
 //! is woken while it runs is marked, and becomes ready when its pass ends. A key in no place is at rest
 //! and forgotten, unless its last pass failed, which cannot be: a failed key waits for its retry.
 
+use std::collections::hash_map::Entry as HashMapEntry;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::hash::Hash;
 use std::mem;
@@ -11,6 +12,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::lanes::{Lane, LaneOf, Ready};
 use super::status::{Finished, Totals};
 use crate::backoff::{Jitter, Policy};
 use crate::instant;
@@ -25,8 +27,14 @@ const RECENT: usize = 32;
 pub(super) struct Queue<K> {
     pub(super) entries: HashMap<K, Entry>,
     waiting: BTreeMap<(Instant, u64), K>,
-    ready: BTreeMap<(Lane, u64), K>,
+    urgent: Ready<K>,
+    routine: Ready<K>,
     pub(super) running: usize,
+    /// How many of them in which lane.
+    running_in: HashMap<Lane, usize>,
+    lane_of: LaneOf<K>,
+    /// How many places one lane may take.
+    share: usize,
     /// Numbers places, so that equals are served in order of arrival.
     next_place: u64,
     starts: u64,
@@ -52,13 +60,13 @@ pub(super) struct Entry {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
     Waiting(Instant, u64),
-    Ready(Lane, u64),
+    Ready(Urgency, Lane, u64),
     Running { since: Instant, woken: bool },
 }
 
 /// In order of preference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Lane {
+pub(super) enum Urgency {
     Urgent,
     Routine,
 }
@@ -85,12 +93,16 @@ struct Listing {
 // === impl Queue ===
 
 impl<K: Clone + Eq + Hash> Queue<K> {
-    pub(super) fn new(policy: Policy, jitter: Jitter) -> Self {
+    pub(super) fn new(policy: Policy, jitter: Jitter, lane_of: LaneOf<K>, concurrency: usize) -> Self {
         Self {
             entries: HashMap::new(),
             waiting: BTreeMap::new(),
-            ready: BTreeMap::new(),
+            urgent: Ready::default(),
+            routine: Ready::default(),
             running: 0,
+            running_in: HashMap::new(),
+            lane_of,
+            share: (concurrency * 3 / 4).max(1),
             next_place: 0,
             starts: 0,
             policy,
@@ -105,7 +117,7 @@ impl<K: Clone + Eq + Hash> Queue<K> {
     /// An event: a pass has to begin after now.
     pub(super) fn wake(&mut self, key: K, now: Instant) {
         self.totals.wakes += 1;
-        self.ask(key, Lane::Urgent, now);
+        self.ask(key, Urgency::Urgent, now);
     }
 
     /// A resync: the key is visited unless a visit is pending anyway.
@@ -114,24 +126,24 @@ impl<K: Clone + Eq + Hash> Queue<K> {
             // Its turn comes by the policy; a resync is no reason to believe that it would go better now.
             Some(entry) if entry.failures > 0 => {}
             Some(Entry { place: Place::Running { .. }, .. }) => {}
-            _ => self.ask(key, Lane::Routine, now),
+            _ => self.ask(key, Urgency::Routine, now),
         }
     }
 
-    fn ask(&mut self, key: K, lane: Lane, now: Instant) {
+    fn ask(&mut self, key: K, urgency: Urgency, now: Instant) {
         let Some(entry) = self.entries.get_mut(&key) else {
-            let place = self.make_ready(key.clone(), lane);
+            let place = self.make_ready(key.clone(), urgency);
             self.entries.insert(key, Entry::at(place));
             return;
         };
         match &mut entry.place {
             Place::Running { woken, .. } => *woken = true,
-            Place::Ready(current, _) if *current <= lane => {}
-            Place::Ready(..) => self.relocate(key, |queue, key| queue.make_ready(key, lane)),
+            Place::Ready(current, ..) if *current <= urgency => {}
+            Place::Ready(..) => self.relocate(key, |queue, key| queue.make_ready(key, urgency)),
             Place::Waiting(until, _) => {
                 let earliest = entry.failed_at.map_or(now, |failed_at| failed_at + self.policy.first());
                 if earliest <= now {
-                    self.relocate(key, |queue, key| queue.make_ready(key, lane));
+                    self.relocate(key, |queue, key| queue.make_ready(key, urgency));
                 } else if earliest < *until {
                     self.relocate(key, |queue, key| queue.make_wait(key, earliest));
                 }
@@ -145,11 +157,14 @@ impl<K: Clone + Eq + Hash> Queue<K> {
             && first.key().0 <= now
         {
             let key = first.get().clone();
-            self.relocate(key, |queue, key| queue.make_ready(key, Lane::Urgent));
+            self.relocate(key, |queue, key| queue.make_ready(key, Urgency::Urgent));
         }
         let routine_first = self.starts % ROUTINE_SHARE == ROUTINE_SHARE - 1;
-        let routine = if routine_first { self.ready.range((Lane::Routine, 0)..).next() } else { None };
-        let key = routine.or_else(|| self.ready.first_key_value())?.1.clone();
+        let (running_in, share) = (&self.running_in, self.share);
+        let may = |lane| lane == Lane::COMMON || running_in.get(&lane).is_none_or(|running| *running < share);
+        let routine = if routine_first { self.routine.take_turn(may) } else { None };
+        let key = routine.or_else(|| self.urgent.take_turn(may)).or_else(|| self.routine.take_turn(may))?;
+        *self.running_in.entry(self.lane_of.of(&key)).or_default() += 1;
         self.starts += 1;
         self.running += 1;
         self.relocate(key.clone(), |_, _| Place::Running { since: now, woken: false });
@@ -161,6 +176,12 @@ impl<K: Clone + Eq + Hash> Queue<K> {
         let Some(entry) = self.entries.get_mut(key) else { return 0 };
         let Place::Running { since, woken } = entry.place else { return 0 };
         self.running -= 1;
+        if let HashMapEntry::Occupied(mut running) = self.running_in.entry(self.lane_of.of(key)) {
+            *running.get_mut() -= 1;
+            if *running.get() == 0 {
+                running.remove();
+            }
+        }
         let duration = now.duration_since(since);
         self.totals.passes += 1;
         if self.recent.len() == RECENT {
@@ -186,7 +207,7 @@ impl<K: Clone + Eq + Hash> Queue<K> {
             }
             Outcome::Done | Outcome::After(_) if woken => {
                 recovered = entry.succeeded();
-                self.make_ready(key.clone(), Lane::Urgent)
+                self.make_ready(key.clone(), Urgency::Urgent)
             }
             Outcome::After(delay) => {
                 recovered = entry.succeeded();
@@ -210,7 +231,8 @@ impl<K: Clone + Eq + Hash> Queue<K> {
     /// Nothing runs or could run.
     pub(super) fn is_at_rest(&self, now: Instant) -> bool {
         self.running == 0
-            && self.ready.is_empty()
+            && self.urgent.is_empty()
+            && self.routine.is_empty()
             && !self.listing.running
             && !self.listing.asked
             && self.next_due().is_none_or(|due| due > now)
@@ -221,10 +243,17 @@ impl<K: Clone + Eq + Hash> Queue<K> {
         self.next_place
     }
 
-    fn make_ready(&mut self, key: K, lane: Lane) -> Place {
-        let number = self.place_number();
-        self.ready.insert((lane, number), key);
-        Place::Ready(lane, number)
+    fn make_ready(&mut self, key: K, urgency: Urgency) -> Place {
+        let (number, lane) = (self.place_number(), self.lane_of.of(&key));
+        self.ready(urgency).insert(lane, number, key);
+        Place::Ready(urgency, lane, number)
+    }
+
+    fn ready(&mut self, urgency: Urgency) -> &mut Ready<K> {
+        match urgency {
+            Urgency::Urgent => &mut self.urgent,
+            Urgency::Routine => &mut self.routine,
+        }
     }
 
     fn make_wait(&mut self, key: K, until: Instant) -> Place {
@@ -237,7 +266,7 @@ impl<K: Clone + Eq + Hash> Queue<K> {
     fn relocate(&mut self, key: K, to: impl FnOnce(&mut Self, K) -> Place) {
         match self.entries.get(&key).map(|entry| entry.place) {
             Some(Place::Waiting(until, number)) => drop(self.waiting.remove(&(until, number))),
-            Some(Place::Ready(lane, number)) => drop(self.ready.remove(&(lane, number))),
+            Some(Place::Ready(urgency, lane, number)) => self.ready(urgency).remove(lane, number),
             Some(Place::Running { .. }) | None => {}
         }
         let place = to(self, key.clone());
@@ -284,7 +313,7 @@ impl<K: Clone + Eq + Hash> Queue<K> {
                 let for_wake = mem::take(&mut self.listing.for_wake);
                 for key in keys {
                     if for_wake {
-                        self.ask(key, Lane::Routine, now);
+                        self.ask(key, Urgency::Routine, now);
                     } else {
                         self.visit(key, now);
                     }

@@ -8,6 +8,7 @@ use super::*;
 use crate::shutdown::Reason;
 
 mod histories;
+mod lanes;
 
 /// A reconciler the test turns the crank of.
 #[derive(Default)]
