@@ -6,10 +6,10 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use pilothouse_pki::{AlternativeName, Certificate};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 /// The names of peers that may call a listener: a certificate's DNS name, URI or common name.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AllowedCallers(BTreeSet<String>);
 
 /// Whom a verified client certificate speaks for.

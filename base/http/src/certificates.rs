@@ -21,7 +21,7 @@ use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use rustls::server::WebPkiClientVerifier;
 use rustls::sign::CertifiedKey;
 use rustls::{RootCertStore, ServerConfig, SignatureScheme};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use tracing::{info, warn};
 
 use crate::health::Verdict;
@@ -30,8 +30,8 @@ use crate::health::Verdict;
 const PERIOD: Duration = Duration::from_secs(30);
 
 /// Where the parts of a TLS configuration are.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct TlsFiles {
     /// The certificate and those above it, PEM, leaf first.
     pub certificate: PathBuf,

@@ -19,6 +19,7 @@ use crate::certificates::{CertificateSource, provider, roots};
 
 mod call;
 mod error;
+mod reach;
 mod retry;
 
 pub use self::call::{Call, Response};
@@ -31,6 +32,7 @@ pub struct Client {
     deadline: Duration,
     policy: Policy,
     clock: Clock,
+    public_only: bool,
 }
 
 /// What a [`Client`] trusts, shows and waits for.
@@ -42,6 +44,8 @@ pub struct ClientBuilder {
     clock: Clock,
     trust: Trust,
     identity: Shown,
+    https_only: bool,
+    public_only: bool,
 }
 
 #[derive(Debug)]
@@ -70,6 +74,8 @@ impl ClientBuilder {
             clock: Clock::system(),
             trust: Trust::Nobody,
             identity: Shown::Nothing,
+            https_only: false,
+            public_only: false,
         }
     }
 
@@ -94,6 +100,19 @@ impl ClientBuilder {
     /// Shows the certificate from these files; after a renewal, new connections show the new one.
     pub fn with_identity_from(mut self, source: CertificateSource) -> Self {
         self.identity = Shown::Reloaded(source);
+        self
+    }
+
+    /// Goes nowhere without TLS.
+    pub fn https_only(mut self) -> Self {
+        self.https_only = true;
+        self
+    }
+
+    /// Goes only to addresses on the internet: for addresses that strangers name. Loopback, link-local, private and
+    /// unique-local addresses are refused, whether they are written as such or a name leads to them.
+    pub fn public_addresses_only(mut self) -> Self {
+        self.public_only = true;
         self
     }
 
@@ -138,7 +157,12 @@ impl ClientBuilder {
             }
         };
         tls.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-        let inner = reqwest::Client::builder()
+        let mut builder = reqwest::Client::builder();
+        if self.public_only {
+            builder = builder.dns_resolver(reach::PublicResolver);
+        }
+        let inner = builder
+            .https_only(self.https_only)
             .tls_backend_preconfigured(tls)
             .connect_timeout(self.connect_timeout)
             // Shorter than our servers keep an idle connection, or the two would meet half-way.
@@ -150,7 +174,13 @@ impl ClientBuilder {
             .user_agent(concat!("pilothouse/", env!("CARGO_PKG_VERSION")))
             .build()
             .map_err(|error| ClientBuildError::Http(error.without_url()))?;
-        Ok(Client { inner, deadline: self.deadline, policy: self.policy, clock: self.clock })
+        Ok(Client {
+            inner,
+            deadline: self.deadline,
+            policy: self.policy,
+            clock: self.clock,
+            public_only: self.public_only,
+        })
     }
 }
 

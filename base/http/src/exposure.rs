@@ -1,12 +1,12 @@
 use std::net::SocketAddr;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::AllowedCallers;
 
 /// Who may reach a listener. Off the loopback the choice has to be made; there is no way to expose one by accident.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Exposure {
     /// Only this machine. With TLS or without.
     #[default]
@@ -35,7 +35,7 @@ pub enum Refusal {
     #[error("off the loopback it needs TLS; set `tls.certificate` and `tls.key`")]
     NeedsTls,
     /// Callers cannot be told apart.
-    #[error("its callers are told apart by client certificates; set `tls.clientAuthorities`")]
+    #[error("its callers are told apart by client certificates; set `tls.client_authorities`")]
     NeedsClientAuthorities,
 }
 

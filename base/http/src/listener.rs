@@ -3,15 +3,15 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use pilothouse_runtime::Clock;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use tokio::net::TcpListener;
 
 use crate::certificates::{CertificateError, CertificateSource, TlsFiles};
 use crate::exposure::{Exposure, Protection, Refusal};
 
 /// Where a listener is and who may reach it.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct ListenerConfig {
     /// Address and port. Port 0 takes a free one, see [`Listener::local_address`].
     pub address: SocketAddr,

@@ -8,7 +8,7 @@ use serde::Serialize;
 use zeroize::Zeroizing;
 
 use crate::files::{FileError, Visibility, write_atomically};
-use crate::{Bundle, Identity};
+use crate::{Bundle, Certificate, Identity};
 
 /// A kubeconfig with one cluster, one user and one context.
 ///
@@ -40,6 +40,8 @@ pub struct Kubeconfig<'a> {
 pub enum Credential<'a> {
     /// By a client certificate, embedded with its key.
     Certificate(&'a Identity),
+    /// By a client certificate whose key is not in the file: whoever uses it adds the key they kept.
+    CertificateWithoutKey(&'a [Certificate]),
     /// By a bearer token read from this file for every request.
     TokenFile(PathBuf),
 }
@@ -74,6 +76,10 @@ impl Kubeconfig<'_> {
                     client_key_data: Some(&key),
                     token_file: None,
                 }
+            }
+            Credential::CertificateWithoutKey(chain) => {
+                certificate = STANDARD.encode(chain.iter().map(Certificate::to_pem).collect::<String>());
+                User { client_certificate_data: Some(&certificate), ..User::default() }
             }
             Credential::TokenFile(path) => {
                 token_file = path.to_string_lossy();

@@ -11,6 +11,7 @@ use url::Url;
 
 use super::Client;
 use super::error::{CallError, Failure, shown};
+use super::reach;
 use super::retry::{asked_delay, is_idempotent, is_passing};
 use crate::context::Context;
 
@@ -155,8 +156,14 @@ impl Call {
             attempts,
             failure,
             // Without it: the error's own text would show the query.
-            source: source.map(reqwest::Error::without_url),
+            source: source.map(|source| source.without_url().into()),
         };
+        if self.client.public_only {
+            reach::check(&self.url).map_err(|refused| CallError {
+                source: Some(refused.into()),
+                ..failed(Failure::Forbidden, None)
+            })?;
+        }
         if self.invalid {
             return Err(failed(Failure::Invalid, None));
         }
@@ -209,7 +216,7 @@ impl Response {
             url,
             attempts,
             failure: failure(&error),
-            source: Some(error.without_url()),
+            source: Some(error.without_url().into()),
         })
     }
 
@@ -221,7 +228,7 @@ impl Response {
             url,
             attempts,
             failure: if error.is_decode() { Failure::Unreadable } else { failure(&error) },
-            source: Some(error.without_url()),
+            source: Some(error.without_url().into()),
         })
     }
 
@@ -232,7 +239,7 @@ impl Response {
             url: self.url.clone(),
             attempts: self.attempts,
             failure: failure(&error),
-            source: Some(error.without_url()),
+            source: Some(error.without_url().into()),
         })
     }
 }

@@ -1,3 +1,4 @@
+use std::error::Error;
 use std::fmt;
 
 use http::Method;
@@ -24,7 +25,7 @@ pub struct CallError {
     pub(super) attempts: u32,
     pub(super) failure: Failure,
     #[source]
-    pub(super) source: Option<reqwest::Error>,
+    pub(super) source: Option<Box<dyn Error + Send + Sync>>,
 }
 
 /// What went wrong, as far as a caller can act on it.
@@ -41,6 +42,8 @@ pub enum Failure {
     Invalid,
     /// The answer's body is not what was expected.
     Unreadable,
+    /// The client may not go there. Nothing was sent.
+    Forbidden,
 }
 
 impl CallError {
@@ -63,6 +66,7 @@ impl fmt::Display for Failure {
             Self::Broken => "broke off",
             Self::Invalid => "could not be sent",
             Self::Unreadable => "brought an unreadable answer",
+            Self::Forbidden => "may not go there",
         })
     }
 }

@@ -55,7 +55,7 @@ async fn off_the_loopback_a_listener_without_protection_is_refused() {
 fn a_config_reads_as_it_is_documented() {
     let config: ListenerConfig = serde_json::from_str(
         r#"{"address": "0.0.0.0:8443",
-            "tls": {"certificate": "tls.crt", "key": "tls.key", "clientAuthorities": "clients.crt"},
+            "tls": {"certificate": "tls.crt", "key": "tls.key", "client_authorities": "clients.crt"},
             "exposure": {"callers": ["frontend", "backend"]}}"#,
     )
     .unwrap();

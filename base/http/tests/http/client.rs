@@ -184,3 +184,21 @@ async fn what_cannot_be_sent_or_read_is_told() {
     assert_eq!(error.failure(), Failure::Unreadable);
     running.stopped().await;
 }
+
+#[tokio::test]
+async fn a_client_of_strangers_addresses_does_not_reach_this_machine() {
+    let counted = Counted::default();
+    let running = Running::start(counted.app(0, StatusCode::OK, None)).await;
+    let careful = ClientBuilder::new(PATIENCE).public_addresses_only().build().unwrap();
+    let by_address = careful.post(running.url("/")).send().await.unwrap_err();
+    assert_eq!(by_address.failure(), Failure::Forbidden, "{by_address}");
+    let by_name = format!("http://localhost:{}/", running.address.port()).parse().unwrap();
+    let by_name = careful.post(by_name).send().await.unwrap_err();
+    assert_eq!(by_name.failure(), Failure::Connect, "{by_name}");
+    let told = pilothouse_runtime::Chain(&by_name).to_string();
+    assert!(told.contains("`localhost` leads to no address outside of this network"), "{told}");
+
+    let strict = ClientBuilder::new(PATIENCE).https_only().build().unwrap();
+    assert!(strict.post(running.url("/")).send().await.is_err());
+    assert_eq!(counted.calls(), 0);
+}
