@@ -8,6 +8,10 @@ pub struct ClusterName(String);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodePoolName(String);
 
+/// The name of an external authentication: as a node pool's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExternalAuthName(String);
+
 const CLUSTER: usize = 54;
 const NODE_POOL: usize = 15;
 
@@ -38,6 +42,16 @@ impl NodePoolName {
     }
 }
 
+impl ExternalAuthName {
+    /// What a name has to look like, for messages.
+    pub const RULE: &str = NodePoolName::RULE;
+
+    /// Checks a name.
+    pub fn try_new(name: &str) -> Option<Self> {
+        fits(name, NODE_POOL).then(|| Self(name.to_owned()))
+    }
+}
+
 impl fmt::Display for ClusterName {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(&self.0)
@@ -45,6 +59,12 @@ impl fmt::Display for ClusterName {
 }
 
 impl fmt::Display for NodePoolName {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.0)
+    }
+}
+
+impl fmt::Display for ExternalAuthName {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(&self.0)
     }

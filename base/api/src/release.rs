@@ -47,6 +47,42 @@ impl Minor {
     }
 }
 
+impl Minor {
+    /// The minor of a version in any form: `4.20`, `4.20.8`, `4.20.8-rc.1`.
+    pub fn of_any(text: &str) -> Option<Self> {
+        text.parse().ok().or_else(|| text.parse::<Release>().ok().map(|release| release.minor))
+    }
+
+    /// Whether a control plane may go from `before` to this one: one minor up, or to the next major from the two last
+    /// minors of the one before.
+    pub fn may_follow(self, before: Self) -> bool {
+        if self.major == before.major {
+            return self.minor == before.minor || self.minor == before.minor + 1;
+        }
+        [(minor(4, 22), minor(5, 0)), (minor(4, 23), minor(5, 1))].contains(&(before, self))
+    }
+
+    /// Whether a control plane of this minor takes nodes of that one: at most two minors older, counted across the
+    /// change of the major as if it were none.
+    pub fn takes_nodes_of(self, nodes: Self) -> bool {
+        if self.major == nodes.major {
+            return nodes.minor <= self.minor && self.minor - nodes.minor <= 2;
+        }
+        const ACROSS: [(Minor, Minor); 5] = [
+            (minor(4, 21), minor(5, 0)),
+            (minor(4, 22), minor(5, 0)),
+            (minor(4, 22), minor(5, 1)),
+            (minor(4, 23), minor(5, 1)),
+            (minor(4, 23), minor(5, 2)),
+        ];
+        ACROSS.contains(&(nodes, self))
+    }
+}
+
+const fn minor(major: u32, minor: u32) -> Minor {
+    Minor { major, minor }
+}
+
 impl FromStr for Minor {
     type Err = ();
 
@@ -89,5 +125,41 @@ mod tests {
         for text in ["", "4", "4.20", "4.20.", "4.20.x", "4.020.1", "4.20.1-", "v4.20.1", "+4.20.1"] {
             assert_eq!(text.parse::<Release>(), Err(()), "{text}");
         }
+    }
+
+    #[test]
+    fn versions_follow_one_another_in_single_steps() {
+        let minor = |text: &str| text.parse::<Minor>().unwrap();
+        for (before, after, may) in [
+            ("4.20", "4.20", true),
+            ("4.20", "4.21", true),
+            ("4.20", "4.22", false),
+            ("4.21", "4.20", false),
+            ("4.21", "5.0", false),
+            ("4.22", "5.0", true),
+            ("4.22", "5.1", false),
+            ("4.23", "5.1", true),
+            ("5.0", "4.22", false),
+        ] {
+            assert_eq!(minor(after).may_follow(minor(before)), may, "{before} to {after}");
+        }
+        for (nodes, control_plane, takes) in [
+            ("4.20", "4.22", true),
+            ("4.20", "4.23", false),
+            ("4.21", "4.20", false),
+            ("4.20", "5.0", false),
+            ("4.21", "5.0", true),
+            ("4.22", "5.1", true),
+            ("4.23", "5.0", false),
+            ("4.23", "5.2", true),
+        ] {
+            assert_eq!(
+                minor(control_plane).takes_nodes_of(minor(nodes)),
+                takes,
+                "{nodes} in {control_plane}"
+            );
+        }
+        assert_eq!(Minor::of_any("4.20.8-rc.1"), Some(OLDEST));
+        assert_eq!(Minor::of_any("4.x"), None);
     }
 }

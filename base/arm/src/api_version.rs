@@ -72,6 +72,8 @@ impl fmt::Display for ApiVersion {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -84,6 +86,31 @@ mod tests {
         assert!(versions[0].is_preview());
         for text in ["", "2.0", "2024-6-10", "2024-06-10-Preview", "20240610", "2024-06-10T00:00:00"] {
             assert!(text.parse::<ApiVersion>().is_err(), "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read_again_and_is_in_order(
+            one in (2000_i16..2100, 1_i8..13, 1_i8..29, any::<bool>()),
+            other in (2000_i16..2100, 1_i8..13, 1_i8..29, any::<bool>()),
+        ) {
+            let version = |(year, month, day, released)| if released {
+                ApiVersion::release(year, month, day)
+            } else {
+                ApiVersion::preview(year, month, day)
+            };
+            let made = version(one);
+            prop_assert_eq!(made.to_string().parse::<ApiVersion>().unwrap(), made);
+            prop_assert_eq!(made.is_preview(), !one.3);
+            prop_assert_eq!(made.cmp(&version(other)), one.cmp(&other));
+        }
+
+        #[test]
+        fn no_other_text_is_taken(text in "\\PC{0,30}|[12][0-9]{3}-?(0[1-9]|1[0-2])-?[0-2][1-8](-preview|-Preview|T00| )?") {
+            if let Ok(version) = text.parse::<ApiVersion>() {
+                prop_assert_eq!(version.to_string(), text);
+            }
         }
     }
 }

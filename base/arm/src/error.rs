@@ -1,5 +1,6 @@
 use std::fmt;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::error_code::ErrorCode;
@@ -7,7 +8,7 @@ use crate::failure::Failure;
 use crate::resource_id::ResourceId;
 
 /// An error as a caller sees it: a status for the protocol, and [`ErrorDetails`] as the body.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct CloudError {
     #[serde(skip)]
     status: u16,
@@ -17,7 +18,7 @@ pub struct CloudError {
 }
 
 /// What is in an error: code and message, what it is about, and what it consists of.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ErrorDetails {
     /// For programs. One of [`ErrorCode`] where it is ours; what a component further down said, otherwise.
@@ -36,7 +37,7 @@ pub struct ErrorDetails {
 }
 
 /// Something typed beside code and message.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AdditionalInfo {
     /// What `info` is.
     #[serde(rename = "type")]

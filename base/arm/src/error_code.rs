@@ -21,6 +21,10 @@ pub enum ErrorCode {
     MultipleErrorsOccurred,
     /// The body is not JSON.
     UnsupportedMediaType,
+    /// It is not known who calls: the token or the certificate is missing or wrong.
+    AuthenticationFailed,
+    /// It is known who calls, and that they may not do this.
+    AuthorizationFailed,
     /// The resource is busy or was changed meanwhile.
     Conflict,
     /// The caller's condition on the etag does not hold.
@@ -31,6 +35,10 @@ pub enum ErrorCode {
     ResourceNotFound,
     /// The subscription is not known here.
     SubscriptionNotFound,
+    /// The resource group is not known here.
+    ResourceGroupNotFound,
+    /// Too much was asked for in too short a time.
+    TooManyRequests,
     /// The subscription is not registered, or is suspended.
     InvalidSubscriptionState,
     /// The operation was given up for a later one.
@@ -49,11 +57,15 @@ impl ErrorCode {
             Self::InvalidResourceType => "InvalidResourceType",
             Self::MultipleErrorsOccurred => "MultipleErrorsOccurred",
             Self::UnsupportedMediaType => "UnsupportedMediaType",
+            Self::AuthenticationFailed => "AuthenticationFailed",
+            Self::AuthorizationFailed => "AuthorizationFailed",
             Self::Conflict => "Conflict",
             Self::PreconditionFailed => "PreconditionFailed",
             Self::NotFound => "NotFound",
             Self::ResourceNotFound => "ResourceNotFound",
             Self::SubscriptionNotFound => "SubscriptionNotFound",
+            Self::ResourceGroupNotFound => "ResourceGroupNotFound",
+            Self::TooManyRequests => "TooManyRequests",
             Self::InvalidSubscriptionState => "InvalidSubscriptionState",
             Self::Canceled => "Canceled",
         }
@@ -70,10 +82,16 @@ impl ErrorCode {
             | Self::InvalidResourceType
             | Self::MultipleErrorsOccurred
             | Self::InvalidSubscriptionState => 400,
+            Self::AuthenticationFailed => 401,
+            Self::AuthorizationFailed => 403,
             Self::UnsupportedMediaType => 415,
+            Self::TooManyRequests => 429,
             Self::Conflict | Self::Canceled => 409,
             Self::PreconditionFailed => 412,
-            Self::NotFound | Self::ResourceNotFound | Self::SubscriptionNotFound => 404,
+            Self::NotFound
+            | Self::ResourceNotFound
+            | Self::SubscriptionNotFound
+            | Self::ResourceGroupNotFound => 404,
         }
     }
 }

@@ -24,3 +24,21 @@ pub const HOME_TENANT_ID: &str = "x-ms-home-tenant-id";
 pub const CLIENT_OBJECT_ID: &str = "x-ms-client-object-id";
 /// What the client called, before any proxy.
 pub const REFERER: &str = "referer";
+/// The name of whoever called, as ARM shows it.
+pub const CLIENT_PRINCIPAL_NAME: &str = "x-ms-client-principal-name";
+/// Where the credentials of a resource's identities are to be had.
+pub const IDENTITY_URL: &str = "x-ms-identity-url";
+/// The principal of the identity that the platform looks after for the resource.
+pub const IDENTITY_PRINCIPAL_ID: &str = "x-ms-identity-principal-id";
+/// Where ARM wants to hear of an operation's end.
+pub const ASYNC_NOTIFICATION_URI: &str = "azure-asyncnotificationuri";
+/// Whether ARM will hear of an operation's end.
+pub const ASYNC_NOTIFICATION: &str = "azure-asyncnotification";
+/// The scheme of what the client called, before any proxy.
+pub const FORWARDED_PROTO: &str = "x-forwarded-proto";
+/// Which state of a resource an answer shows.
+pub const ETAG: &str = "etag";
+/// Only if the resource is still in this state.
+pub const IF_MATCH: &str = "if-match";
+/// Only if the resource is not in this state; `*`: only if there is none.
+pub const IF_NONE_MATCH: &str = "if-none-match";

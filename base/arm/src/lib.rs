@@ -9,10 +9,14 @@
 //! * [`CloudError`] is the only form in which a caller sees that something went wrong: a status, a code of
 //!   [`ErrorCode`], a target and, for a failure further down, a [`Failure`] that says where, what and what to do.
 //! * [`OperationStatus`] is the document behind `Azure-AsyncOperation`; [`OperationLinks`] builds the headers.
+//! * [`Correlation`] and [`CallerIdentity`] are what ARM says of a request in headers; [`TagProblem`] what may be wrong with
+//!   tags.
 //! * [`Page`] and [`Caller`] build the links that lead a client on: they start from what the client called,
 //!   which behind a proxy is not what arrived here.
 
 mod api_version;
+mod caller_identity;
+mod correlation;
 mod error;
 mod error_code;
 mod failure;
@@ -24,8 +28,11 @@ mod provisioning_state;
 mod resource_id;
 mod subscription;
 mod system_data;
+mod tags;
 
 pub use self::api_version::{ApiVersion, MalformedApiVersion};
+pub use self::caller_identity::{CallerIdentity, MalformedIdentityUrl};
+pub use self::correlation::Correlation;
 pub use self::error::{AdditionalInfo, CloudError, ErrorDetails};
 pub use self::error_code::ErrorCode;
 pub use self::failure::Failure;
@@ -36,6 +43,7 @@ pub use self::provisioning_state::ProvisioningState;
 pub use self::resource_id::{MalformedResourceId, ResourceId, ResourceType};
 pub use self::subscription::{MalformedSubscriptionId, SubscriptionId};
 pub use self::system_data::{IdentityType, SystemData};
+pub use self::tags::TagProblem;
 
 /// The namespace of everything this resource provider offers.
 pub const PROVIDER: &str = "Microsoft.RedHatOpenShift";

@@ -60,6 +60,8 @@ fn set(url: &mut Url, name: &str, value: Option<&str>) {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -76,5 +78,35 @@ mod tests {
         assert_eq!(again.next_page("y").matches("skipToken").count(), 1);
         assert!(Caller::of_referer("javascript:alert(1)").is_none());
         assert!(Caller::of_request("http", "127.0.0.1:8443", "/x?y=z").is_some());
+    }
+
+    proptest! {
+        #[test]
+        fn a_link_keeps_what_the_client_called_and_leads_where_it_should(
+            host in "[a-z]{1,9}\\.test(:[1-9][0-9]{1,3})?", path in "(/[a-zA-Z0-9][a-zA-Z0-9.-]{0,8}){1,5}",
+            other in "[a-z]{1,9}", value in "[a-z0-9]{1,9}", token in "\\PC{1,30}",
+        ) {
+            prop_assume!(other != "api-version");
+            let caller = Caller::of_request("https", &host, &format!("/x?{other}={value}&API-VERSION=1.0")).unwrap();
+            let link = Url::parse(&caller.link(&path, ApiVersion::release(2026, 10, 1))).unwrap();
+            prop_assert_eq!(link.path(), path);
+            prop_assert_eq!(Caller::of_referer(link.as_str()).unwrap().0, link.clone());
+            let pairs: Vec<_> = link.query_pairs().into_owned().collect();
+            prop_assert_eq!(pairs, [(other, value), ("api-version".to_owned(), "2026-10-01".to_owned())]);
+
+            let next = Url::parse(&caller.next_page(&token)).unwrap();
+            let tokens: Vec<_> = next.query_pairs().filter(|(name, _)| name == "$skipToken").collect();
+            prop_assert_eq!(tokens.len(), 1);
+            prop_assert_eq!(&tokens[0].1, &token);
+        }
+
+        #[test]
+        fn whatever_a_client_says_it_called_is_none_or_can_be_called(text in "\\PC{0,40}|https?://\\PC{0,40}") {
+            if let Some(caller) = Caller::of_referer(&text) {
+                let link = caller.link("/a", ApiVersion::release(2026, 10, 1));
+                prop_assert!(link.starts_with("http"), "{link}");
+                prop_assert!(!link.contains('@') || !link.split('/').nth(2).unwrap().contains('@'), "{link}");
+            }
+        }
     }
 }

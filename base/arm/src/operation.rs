@@ -2,6 +2,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use jiff::Timestamp;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
@@ -13,12 +14,12 @@ use crate::resource_id::ResourceId;
 use crate::subscription::SubscriptionId;
 
 /// The name of an asynchronous operation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
 pub struct OperationId(Uuid);
 
 /// The document behind `Azure-AsyncOperation`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct OperationStatus {
     /// The path of this document.
@@ -43,7 +44,7 @@ pub struct OperationStatus {
 }
 
 /// One step of an operation.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct StepStatus {
     /// Its number in the flow.
@@ -52,6 +53,9 @@ pub struct StepStatus {
     pub component: String,
     /// What it is at.
     pub status: ProvisioningState,
+    /// Which attempt at it this is, from one.
+    #[serde(default = "first")]
+    pub attempt: u32,
     /// When it began.
     pub start_time: Timestamp,
     /// When it ended, if it has.
@@ -68,6 +72,11 @@ pub struct OperationLinks {
     pub status: String,
     /// For `Location`.
     pub result: String,
+}
+
+/// Documents from before attempts were counted have none.
+fn first() -> u32 {
+    1
 }
 
 impl OperationId {

@@ -1,9 +1,10 @@
 use std::fmt;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// What a resource, or an operation on it, is at.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 pub enum ProvisioningState {
     /// Stored; nobody has begun yet.
     Accepted,
@@ -13,6 +14,8 @@ pub enum ProvisioningState {
     Updating,
     /// Being removed.
     Deleting,
+    /// Waiting for a secret that its owner has to provide.
+    AwaitingSecret,
     /// Done.
     Succeeded,
     /// Ended without success.
@@ -26,7 +29,9 @@ impl ProvisioningState {
     pub const fn is_terminal(self) -> bool {
         match self {
             Self::Succeeded | Self::Failed | Self::Canceled => true,
-            Self::Accepted | Self::Provisioning | Self::Updating | Self::Deleting => false,
+            Self::Accepted | Self::Provisioning | Self::Updating | Self::Deleting | Self::AwaitingSecret => {
+                false
+            }
         }
     }
 
@@ -37,6 +42,7 @@ impl ProvisioningState {
             Self::Provisioning => "Provisioning",
             Self::Updating => "Updating",
             Self::Deleting => "Deleting",
+            Self::AwaitingSecret => "AwaitingSecret",
             Self::Succeeded => "Succeeded",
             Self::Failed => "Failed",
             Self::Canceled => "Canceled",

@@ -4,11 +4,13 @@
 //! spell it in whatever case they like and expect to find the same thing, so equality, order and hash ignore ASCII
 //! case, while the spelling is kept for the answer.
 
+use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::str::FromStr;
 
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
 use crate::subscription::{MalformedSubscriptionId, SubscriptionId};
@@ -46,6 +48,13 @@ const RESOURCE_GROUPS: &str = "resourceGroups";
 const PROVIDERS: &str = "providers";
 /// The namespace of what ARM itself keeps.
 const RESOURCES: &str = "Microsoft.Resources";
+
+impl MalformedResourceId {
+    /// What is wrong with it, for those who show the text themselves.
+    pub fn problem(&self) -> &'static str {
+        self.problem
+    }
+}
 
 // === impl ResourceId ===
 
@@ -238,6 +247,20 @@ impl TryFrom<String> for ResourceId {
 impl From<ResourceId> for String {
     fn from(id: ResourceId) -> Self {
         id.text
+    }
+}
+
+impl JsonSchema for ResourceId {
+    fn schema_name() -> Cow<'static, str> {
+        "ResourceId".into()
+    }
+
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({"type": "string", "format": "arm-id"})
     }
 }
 

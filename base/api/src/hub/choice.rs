@@ -1,39 +1,18 @@
 //! Fields that have one of a few values.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-
-/// One of a few values, by the names that the wire has.
-pub(crate) trait Choice: Copy + Sized + 'static {
-    /// All names.
-    const NAMES: &'static [&'static str];
-    /// The value of this name; names are compared exactly.
-    fn of(name: &str) -> Option<Self>;
-    /// The name of this value.
-    fn name(self) -> &'static str;
-}
 
 macro_rules! choice {
     ($(#[$about:meta])* $type:ident { $($(#[$what:meta])* $value:ident = $name:literal,)+ }) => {
         $(#[$about])*
-        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
         pub enum $type { $($(#[$what])* #[serde(rename = $name)] $value,)+ }
-
-        impl Choice for $type {
-            const NAMES: &'static [&'static str] = &[$($name),+];
-
-            fn of(name: &str) -> Option<Self> {
-                match name { $($name => Some(Self::$value),)+ _ => None }
-            }
-
-            fn name(self) -> &'static str {
-                match self { $(Self::$value => $name,)+ }
-            }
-        }
 
         impl $type {
             /// The value as the wire has it.
             pub fn as_str(self) -> &'static str {
-                self.name()
+                match self { $(Self::$value => $name,)+ }
             }
         }
     };
@@ -146,5 +125,40 @@ choice! {
         PreferNoSchedule = "PreferNoSchedule",
         /// They are not placed, and removed.
         NoExecute = "NoExecute",
+    }
+}
+
+choice! {
+    /// Whether a program can keep a secret.
+    ClientType {
+        /// It can.
+        #[default]
+        Confidential = "Confidential",
+        /// It cannot.
+        Public = "Public",
+    }
+}
+
+choice! {
+    /// Whether something is put before a user's name.
+    PrefixPolicy {
+        /// As the platform sees fit.
+        #[default]
+        None = "None",
+        /// What the owner says.
+        Prefix = "Prefix",
+        /// Nothing.
+        NoPrefix = "NoPrefix",
+    }
+}
+
+choice! {
+    /// When an operator needs an identity.
+    RoleRequirement {
+        /// In every cluster.
+        #[default]
+        Always = "Always",
+        /// When what it does is asked for.
+        OnEnablement = "OnEnablement",
     }
 }

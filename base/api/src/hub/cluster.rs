@@ -12,7 +12,7 @@ use super::status::Condition;
 /// A cluster whose control plane is hosted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cluster {
-    /// Its name among all resources, as spelled when it was made.
+    /// Its name among all resources, as it was spelled last.
     pub id: ResourceId,
     /// The region it is in.
     pub location: String,
@@ -29,7 +29,7 @@ pub struct Cluster {
 }
 
 /// What the owner of a cluster asked for.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClusterSpec {
     /// What it runs.
     pub version: VersionProfile,

@@ -3,8 +3,6 @@ use std::collections::BTreeMap;
 use pilothouse_arm::ResourceId;
 use serde::{Deserialize, Serialize};
 
-use super::choice::Choice;
-
 /// The identities a resource may act under.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Identity {
@@ -46,29 +44,5 @@ impl Identity {
             }
         }
         self
-    }
-}
-
-impl Choice for IdentityKind {
-    const NAMES: &'static [&'static str] =
-        &["None", "SystemAssigned", "UserAssigned", "SystemAssigned,UserAssigned"];
-
-    fn of(name: &str) -> Option<Self> {
-        match name {
-            "None" => Some(Self::None),
-            "SystemAssigned" => Some(Self::SystemAssigned),
-            "UserAssigned" => Some(Self::UserAssigned),
-            "SystemAssigned,UserAssigned" => Some(Self::Both),
-            _ => None,
-        }
-    }
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::None => "None",
-            Self::SystemAssigned => "SystemAssigned",
-            Self::UserAssigned => "UserAssigned",
-            Self::Both => "SystemAssigned,UserAssigned",
-        }
     }
 }

@@ -11,7 +11,7 @@ use super::status::Condition;
 /// A set of like nodes of a cluster.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodePool {
-    /// Its name among all resources, below its cluster's, as spelled when it was made.
+    /// Its name among all resources, below its cluster's, as it was spelled last.
     pub id: ResourceId,
     /// The region it is in.
     pub location: String,

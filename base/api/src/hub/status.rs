@@ -1,7 +1,8 @@
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Something observed about a resource.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Condition {
     /// What it is about.
@@ -10,6 +11,7 @@ pub struct Condition {
     /// Whether it holds.
     pub status: ConditionStatus,
     /// When that last changed.
+    #[schemars(extend("format" = "date-time"))]
     pub last_transition_time: String,
     /// One word, for programs.
     pub reason: String,
@@ -18,7 +20,7 @@ pub struct Condition {
 }
 
 /// Whether a condition holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum ConditionStatus {
     /// It was seen to hold.
     True,

@@ -5,54 +5,57 @@ use pilothouse_arm::ResourceId;
 use super::text;
 use crate::hub;
 use crate::invalid::Problems;
-use crate::version::Version;
+use crate::version::{Rules, Version};
 
-const SUBNET: &str = "Microsoft.Network/virtualNetworks/subnets";
-const SECURITY_GROUP: &str = "Microsoft.Network/networkSecurityGroups";
 const IDENTITY: &str = "Microsoft.ManagedIdentity/userAssignedIdentities";
 const PATH: &str = "properties.platform";
 
-pub(super) fn cluster(version: Version, cluster: &hub::Cluster, problems: &mut Problems) {
+pub(super) fn cluster(version: Version, cluster: &hub::Cluster, rules: Rules, problems: &mut Problems) {
     let hub::Platform {
         managed_resource_group,
         subnet_id,
         vnet_integration_subnet_id,
         outbound_type: _,
         network_security_group_id,
-        operators: _,
+        operators,
         container_registry_identity,
     } = &cluster.spec.platform;
-    let second_subnet_is_required = version != Version::V20240610Preview;
-    let place = Place { cluster, managed_resource_group: managed_resource_group.as_deref() };
+    let place = Place { id: &cluster.id, managed_resource_group: managed_resource_group.as_deref() };
     place.check_managed_group(problems);
-    place.check("subnetId", subnet_id.as_ref(), SUBNET, true, problems);
-    place.check(
-        "vnetIntegrationSubnetId",
-        vnet_integration_subnet_id.as_ref(),
-        SUBNET,
-        second_subnet_is_required,
-        problems,
-    );
-    place.check("networkSecurityGroupId", network_security_group_id.as_ref(), SECURITY_GROUP, true, problems);
-    place.check(
-        "containerRegistry.managedIdentity",
-        container_registry_identity.as_ref(),
-        IDENTITY,
-        false,
-        problems,
-    );
+    for (name, id) in [
+        ("subnetId", subnet_id),
+        ("vnetIntegrationSubnetId", vnet_integration_subnet_id),
+        ("networkSecurityGroupId", network_security_group_id),
+        ("containerRegistry.managedIdentity", container_registry_identity),
+    ] {
+        if let Some(id) = id {
+            place.check(&format!("{PATH}.{name}"), id, problems);
+        }
+    }
     if let (Some(subnet), Some(second)) = (subnet_id, vnet_integration_subnet_id)
         && subnet.parent() != second.parent()
     {
         let target = format!("{PATH}.vnetIntegrationSubnetId");
         problems.invalid(target, second, "must be in the same virtual network as subnetId");
     }
-    identities(&place, problems);
+    if version == Version::V20240610Preview
+        && cluster.spec.api.visibility == hub::Visibility::Private
+        && vnet_integration_subnet_id.is_none()
+    {
+        let why = "needs vnetIntegrationSubnetId, which later versions of the API have";
+        problems.invalid("properties.api.visibility", "Private", why);
+    }
+    let said = *operators != hub::OperatorIdentities::default() || cluster.identity.is_some();
+    if said || rules.operator_identities {
+        identities(&place, cluster, problems);
+    }
 }
 
-struct Place<'a> {
-    cluster: &'a hub::Cluster,
-    managed_resource_group: Option<&'a str>,
+/// What ids of other resources are held against.
+pub(super) struct Place<'a> {
+    /// The cluster.
+    pub(super) id: &'a ResourceId,
+    pub(super) managed_resource_group: Option<&'a str>,
 }
 
 impl Place<'_> {
@@ -62,37 +65,20 @@ impl Place<'_> {
         if !text::is_resource_group(name) {
             problems.invalid(&target, name, "must be the name of a resource group");
         }
-        if self.cluster.id.resource_group_name().is_some_and(|group| group.eq_ignore_ascii_case(name)) {
+        if self.id.resource_group_name().is_some_and(|group| group.eq_ignore_ascii_case(name)) {
             problems.invalid(&target, name, "must not be the resource group of the cluster itself");
         }
     }
 
-    fn check(
-        &self,
-        name: &str,
-        id: Option<&ResourceId>,
-        kind: &str,
-        required: bool,
-        problems: &mut Problems,
-    ) {
-        let target = format!("{PATH}.{name}");
-        match id {
-            Some(id) => self.check_id(&target, id, kind, problems),
-            None if required && !problems.is_known(&target) => problems.required(target),
-            None => {}
-        }
-    }
-
-    fn check_id(&self, target: &str, id: &ResourceId, kind: &str, problems: &mut Problems) {
-        if !id.is_a(kind) {
-            return problems.invalid(target, id, format_args!("must be the id of a resource of type {kind}"));
-        }
-        if !id.subscription_name().eq_ignore_ascii_case(self.cluster.id.subscription_name()) {
+    /// A resource of the owner's, beside the cluster.
+    pub(super) fn check(&self, target: &str, id: &ResourceId, problems: &mut Problems) {
+        if !id.subscription_name().eq_ignore_ascii_case(self.id.subscription_name()) {
             problems.invalid(target, id, "must be in the subscription of the cluster");
         }
         let managed =
             |group: &str| self.managed_resource_group.is_some_and(|name| name.eq_ignore_ascii_case(group));
-        if id.resource_group_name().is_some_and(managed) {
+        let group_is_wrong = problems.is_known(&format!("{PATH}.managedResourceGroup"));
+        if id.resource_group_name().is_some_and(managed) && !group_is_wrong {
             problems.invalid(target, id, "must not be in the managed resource group");
         }
     }
@@ -100,9 +86,13 @@ impl Place<'_> {
 
 /// Every identity has one use. Those of the control plane and of the service are assigned to the cluster; those inside
 /// the cluster are not.
-fn identities(place: &Place<'_>, problems: &mut Problems) {
-    let operators = &place.cluster.spec.platform.operators;
+fn identities(place: &Place<'_>, cluster: &hub::Cluster, problems: &mut Problems) {
+    let operators = &cluster.spec.platform.operators;
     let path = format!("{PATH}.operatorsAuthentication.userAssignedIdentities");
+    if problems.is_malformed("identity") || problems.is_malformed(&path) {
+        // Something was taken out, and what is left would seem unused or unassigned.
+        return;
+    }
     let of = |plane: &str, name: &str| format!("{path}.{plane}[{name}]");
     let control_plane =
         operators.control_plane.iter().map(|(name, id)| (of("controlPlaneOperators", name), id));
@@ -110,15 +100,16 @@ fn identities(place: &Place<'_>, problems: &mut Problems) {
     let outside: Vec<_> = control_plane.chain(service).collect();
     let inside: Vec<_> =
         operators.data_plane.iter().map(|(name, id)| (of("dataPlaneOperators", name), id)).collect();
-    let assigned: Vec<_> = match &place.cluster.identity {
+    known_operators(operators, &of, problems);
+    let assigned: Vec<_> = match &cluster.identity {
         Some(identity) => identity.user_assigned.keys().collect(),
         None => Vec::new(),
     };
     let mut used: Vec<&ResourceId> = Vec::new();
     for (target, id) in outside.iter().chain(&inside) {
-        place.check_id(target, id, IDENTITY, problems);
+        place.check(target, id, problems);
         if used.contains(id) {
-            problems.duplicate(target, id);
+            problems.duplicate(target, id.as_str());
         }
         used.push(id);
     }
@@ -141,9 +132,28 @@ fn identities(place: &Place<'_>, problems: &mut Problems) {
         }
     }
     for id in assigned {
-        if !used.contains(&id) {
-            let target = format!("identity.userAssignedIdentities[{id}]");
+        let target = format!("identity.userAssignedIdentities[{id}]");
+        if !id.is_a(IDENTITY) {
+            problems.invalid(target, id, format_args!("must be the id of a resource of type {IDENTITY}"));
+        } else if !used.contains(&id) {
             problems.invalid(target, id, "must be used by an operator");
+        }
+    }
+}
+
+fn known_operators(
+    operators: &hub::OperatorIdentities,
+    path: &impl Fn(&str, &str) -> String,
+    problems: &mut Problems,
+) {
+    let control_plane: Vec<_> = hub::control_plane_operators().collect();
+    let data_plane: Vec<_> = hub::data_plane_operators().collect();
+    for (plane, names, known) in [
+        ("controlPlaneOperators", operators.control_plane.keys(), control_plane),
+        ("dataPlaneOperators", operators.data_plane.keys(), data_plane),
+    ] {
+        for name in names.filter(|name| !known.contains(&name.as_str())) {
+            problems.unsupported(path(plane, name), name, &known);
         }
     }
 }

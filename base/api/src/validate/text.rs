@@ -1,17 +1,16 @@
 //! Words in fields.
 
-/// The first label of host names: at most 15 characters, `^[a-z]([-a-z0-9]*[a-z0-9])?$`.
-pub(super) fn is_dns_prefix(text: &str) -> bool {
-    text.starts_with(|first: char| first.is_ascii_lowercase())
-        && !text.ends_with('-')
-        && text.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-')
-}
-
 /// A resource group's name: up to 90 letters, digits and `_-.()`, no dot at the end.
 pub(super) fn is_resource_group(text: &str) -> bool {
     (1..=90).contains(&text.chars().count())
         && !text.ends_with('.')
         && text.chars().all(|character| character.is_alphanumeric() || "_-.()".contains(character))
+}
+
+/// A disk encryption set's name: up to 80 letters, digits, `_` and `-`.
+pub(super) fn is_disk_encryption_set(text: &str) -> bool {
+    (1..=80).contains(&text.len())
+        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte))
 }
 
 /// A label's value: up to 63 characters, letters or digits at both ends.
@@ -69,7 +68,7 @@ mod tests {
     fn words_have_the_form_their_field_asks_for() {
         type Row = (fn(&str) -> bool, &'static [&'static str], &'static [&'static str]);
         let table: [Row; 5] = [
-            (is_dns_prefix, &["a", "first-1"], &["", "1a", "a-", "A", "a.b"]),
+            (is_disk_encryption_set, &["a", "Set_1-b"], &["", "a.b", "ä", "a b"]),
             (is_resource_group, &["rg", "Gruppe_ä.(1)"], &["", "rg.", "a/b"]),
             (is_label_value, &["", "v1", "a_b.c"], &["-a", "a-", "a b"]),
             (is_qualified_name, &["a", "example.com/role"], &["", "/a", "Example.com/a", "a/b/c"]),

@@ -1,51 +1,86 @@
-use pilothouse_api::{Target, Version, hub};
+//! What may change, what may not, and what a patch does.
+
+use pilothouse_api::{Invalid, Target, Version, hub};
 use serde_json::{Value, json};
 
-use crate::{cluster, cluster_body, network, node_pool, node_pool_body, set, target};
+use crate::{
+    cluster, cluster_body, network, node_pool, node_pool_body, node_pool_target, problems, set, target,
+};
 
-fn problems(result: Result<hub::Cluster, pilothouse_api::Invalid>) -> Vec<(String, String)> {
-    result.unwrap_err().0.into_iter().map(|problem| (problem.target, problem.message)).collect()
+const IMMUTABLE: &str = "Forbidden: field is immutable";
+
+fn patch(existing: &hub::Cluster, body: &Value) -> Result<hub::Cluster, Invalid> {
+    let target = Target { existing: Some(existing), ..target("First") };
+    Version::V20261001.cluster_patch(body.to_string().as_bytes(), &target)
 }
 
 #[test]
 fn what_is_made_once_cannot_be_changed() {
     let existing = cluster();
-    for (pointer, value, field) in [
-        ("/properties/network/serviceCidr", json!("172.31.0.0/16"), "properties.network.serviceCidr"),
-        ("/properties/dns/baseDomainPrefix", json!("other"), "properties.dns.baseDomainPrefix"),
-        ("/properties/api/visibility", json!("Private"), "properties.api.visibility"),
-        ("/properties/ingress/type", json!("Private"), "properties.ingress.type"),
-        ("/properties/cryptoRestrictions", json!("FIPS"), "properties.cryptoRestrictions"),
+    for (pointer, value) in [
+        ("/properties/network/networkType", json!("Other")),
+        ("/properties/network/podCidr", json!("10.132.0.0/14")),
+        ("/properties/network/serviceCidr", json!("172.31.0.0/16")),
+        ("/properties/network/machineCidr", json!("10.1.0.0/16")),
+        ("/properties/network/hostPrefix", json!(24)),
+        ("/properties/dns/baseDomainPrefix", json!("other")),
+        ("/properties/api/visibility", json!("Private")),
+        ("/properties/ingress/type", json!("Private")),
+        ("/properties/cryptoRestrictions", json!("FIPS")),
+        ("/properties/clusterImageRegistry/state", json!("Disabled")),
+        ("/properties/platform/managedResourceGroup", json!("other")),
+        ("/properties/platform/subnetId", json!(network("virtualNetworks", "net/subnets/other"))),
         (
-            "/properties/clusterImageRegistry/state",
-            json!("Disabled"),
-            "properties.clusterImageRegistry.state",
-        ),
-        (
-            "/properties/platform/subnetId",
+            "/properties/platform/vnetIntegrationSubnetId",
             json!(network("virtualNetworks", "net/subnets/other")),
-            "properties.platform.subnetId",
         ),
+        ("/properties/platform/networkSecurityGroupId", json!(network("networkSecurityGroups", "other"))),
     ] {
         let mut body = cluster_body();
-        set(&mut body, pointer, value);
-        let target = Target { existing: Some(&existing), ..target("first") };
-        let result = Version::V20261001.cluster_put(body.to_string().as_bytes(), &target);
-        assert_eq!(problems(result), [(field.to_owned(), "Forbidden: field is immutable".to_owned())]);
+        set(&mut body, pointer, value.clone());
+        let put = Target { existing: Some(&existing), ..target("first") };
+        let field = pointer.trim_start_matches('/').replace('/', ".");
+        let result = Version::V20261001.cluster_put(body.to_string().as_bytes(), &put);
+        assert_eq!(problems(result), [(field.clone(), IMMUTABLE.to_owned())]);
+        let mut change = json!({});
+        set(&mut change, pointer, value);
+        assert_eq!(problems(patch(&existing, &change)), [(field, IMMUTABLE.to_owned())]);
     }
 }
 
 #[test]
-fn versions_go_up_one_minor_at_a_time() {
-    let mut existing = cluster();
-    existing.spec.version.id = Some("4.21".to_owned());
-    let patch = |version: &str| {
-        let body = json!({"properties": {"version": {"id": version}}}).to_string();
-        Version::V20261001.cluster_patch(body.as_bytes(), &existing)
-    };
-    assert!(patch("4.21").is_ok() && patch("4.22").is_ok());
-    assert!(problems(patch("4.20"))[0].1.contains("must not be older than 4.21"));
-    assert!(problems(patch("4.23"))[0].1.contains("must not skip"));
+fn ids_in_another_spelling_are_no_change() {
+    let existing = cluster();
+    let mut body = cluster_body();
+    let subnet = network("virtualNetworks", "net/subnets/nodes").to_uppercase();
+    body["properties"]["platform"]["subnetId"] = json!(subnet.replace("/SUBSCRIPTIONS", "/subscriptions"));
+    let target = Target { existing: Some(&existing), ..target("First") };
+    assert!(Version::V20261001.cluster_put(body.to_string().as_bytes(), &target).is_ok());
+}
+
+#[test]
+fn what_may_change_changes() {
+    let existing = cluster();
+    let changed = patch(
+        &existing,
+        &json!({"properties": {
+            "nodeDrainTimeoutMinutes": 7,
+            "autoscaling": {"maxNodesTotal": 9},
+            "api": {"authorizedCidrs": ["10.0.0.0/8"]},
+            "imageDigestMirrors": [{"source": "a.test", "mirrors": ["b.test"]}],
+            "platform": {"containerRegistry": {"managedIdentity": crate::identity("puller")}},
+        }}),
+    )
+    .unwrap();
+    assert_eq!(changed.spec.node_drain_timeout_minutes, 7);
+    assert_eq!(changed.spec.autoscaling.max_nodes_total, 9);
+    assert_eq!(changed.spec.autoscaling.max_pod_grace_period_seconds, 600);
+    assert_eq!(changed.spec.api.authorized_cidrs.as_deref(), Some(&["10.0.0.0/8".to_owned()][..]));
+    assert!(changed.spec.platform.container_registry_identity.is_some());
+    assert_eq!(
+        patch(&changed, &json!({"properties": {"api": {"authorizedCidrs": null}}})).unwrap().spec.api,
+        existing.spec.api
+    );
 }
 
 #[test]
@@ -64,19 +99,75 @@ fn an_older_version_keeps_what_it_cannot_see() {
 }
 
 #[test]
+fn a_replacement_starts_from_the_defaults_and_keeps_only_what_the_service_chose() {
+    let mut existing = cluster();
+    existing.spec.base_domain_prefix = Some("chosen".to_owned());
+    existing.spec.platform.managed_resource_group = Some("chosen-too".to_owned());
+    existing.spec.autoscaling.max_nodes_total = 9;
+    existing.tags = [("a".to_owned(), "1".to_owned())].into();
+    let put = |body: Value| {
+        let target = Target { existing: Some(&existing), ..target("First") };
+        Version::V20261001.cluster_put(body.to_string().as_bytes(), &target)
+    };
+    let replaced = put(cluster_body()).unwrap();
+    assert_eq!(replaced.spec.base_domain_prefix, existing.spec.base_domain_prefix);
+    assert_eq!(replaced.spec.platform.managed_resource_group, existing.spec.platform.managed_resource_group);
+    assert_eq!(replaced.spec.autoscaling.max_nodes_total, 0);
+    assert_eq!(replaced.tags, existing.tags);
+    let mut untagged = cluster_body();
+    untagged["tags"] = json!({});
+    assert!(put(untagged).unwrap().tags.is_empty());
+}
+
+#[test]
 fn patches_merge_except_for_tags_which_are_replaced() {
     let mut existing = cluster();
     existing.tags = [("a".to_owned(), "1".to_owned())].into();
-    let patch = |body: Value| Version::V20261001.cluster_patch(body.to_string().as_bytes(), &existing);
-    assert_eq!(patch(json!({"properties": {"nodeDrainTimeoutMinutes": 7}})).unwrap().tags, existing.tags);
-    let changed = patch(json!({"tags": {"b": "2"}})).unwrap();
+    let kept = patch(&existing, &json!({"properties": {"nodeDrainTimeoutMinutes": 7}})).unwrap();
+    assert_eq!(kept.tags, existing.tags);
+    let changed = patch(&existing, &json!({"tags": {"b": "2"}})).unwrap();
     assert_eq!(changed.tags, [("b".to_owned(), "2".to_owned())].into());
     assert_eq!(changed.spec, existing.spec);
-    assert!(patch(json!({"tags": null})).unwrap().tags.is_empty());
-    assert_eq!(
-        problems(patch(json!({"properties": {"network": {"hostPrefix": null}}}))),
-        [("properties.network.hostPrefix".to_owned(), "Required value: field cannot be null".to_owned())]
-    );
+    assert!(patch(&existing, &json!({"tags": null})).unwrap().tags.is_empty());
+}
+
+#[test]
+fn a_patch_cannot_take_away_what_always_has_a_value() {
+    let existing = cluster();
+    let null = "Required value: field cannot be null";
+    for (path, first) in [
+        ("version.id", Version::V20251223Preview),
+        ("version.channelGroup", Version::V20240610Preview),
+        ("network.hostPrefix", Version::V20240610Preview),
+        ("autoscaling.maxNodesTotal", Version::V20240610Preview),
+        ("autoscaling.podPriorityThreshold", Version::V20240610Preview),
+        ("nodeDrainTimeoutMinutes", Version::V20240610Preview),
+        ("platform.vnetIntegrationSubnetId", Version::V20251223Preview),
+        ("platform.outboundType", Version::V20240610Preview),
+        ("cryptoRestrictions", Version::V20260630Preview),
+    ] {
+        for version in Version::ALL {
+            let mut body = json!({});
+            set(&mut body, &format!("/properties/{}", path.replace('.', "/")), Value::Null);
+            let target = Target { existing: Some(&existing), ..target("First") };
+            let found = version.cluster_patch(body.to_string().as_bytes(), &target);
+            if version < first {
+                assert_eq!(found.unwrap(), existing, "{version:?} {path}");
+            } else {
+                assert_eq!(problems(found), [(format!("properties.{path}"), null.to_owned())], "{version:?}");
+            }
+        }
+    }
+    let pool = node_pool();
+    for path in
+        ["version.id", "autoRepair", "platform.osDisk.sizeGiB", "platform.osDisk.diskType", "platform.vmSize"]
+    {
+        let mut body = json!({});
+        set(&mut body, &format!("/properties/{}", path.replace('.', "/")), Value::Null);
+        let target = Target { existing: Some(&pool), ..node_pool_target("workers") };
+        let found = Version::V20261001.node_pool_patch(body.to_string().as_bytes(), &target, &cluster());
+        assert_eq!(problems(found), [(format!("properties.{path}"), null.to_owned())]);
+    }
 }
 
 #[test]
@@ -85,16 +176,27 @@ fn a_node_pool_keeps_its_version_and_its_machines() {
     let mut body = node_pool_body();
     body["properties"]["version"] = json!(null);
     body["properties"]["replicas"] = json!(5);
-    let target = Target { id: existing.id.clone(), location: String::new(), existing: Some(&existing) };
-    let changed = Version::V20261001.node_pool_put(body.to_string().as_bytes(), &target, &cluster()).unwrap();
+    let target = Target { existing: Some(&existing), ..node_pool_target("workers") };
+    let put =
+        |body: &Value| Version::V20261001.node_pool_put(body.to_string().as_bytes(), &target, &cluster());
+    let changed = put(&body).unwrap();
     assert_eq!((changed.spec.replicas, changed.spec.version.id.as_deref()), (5, Some("4.20.8")));
-    body["properties"]["platform"]["vmSize"] = json!("Standard_D4s_v3");
-    let refused =
-        Version::V20261001.node_pool_put(body.to_string().as_bytes(), &target, &cluster()).unwrap_err();
-    assert_eq!(refused.0[0].target, "properties.platform.vmSize");
-    assert!(
-        Version::V20261001
-            .node_pool_patch(b"{\"properties\":{\"replicas\":0}}", &existing, &cluster())
-            .is_ok()
+    for (pointer, value) in [
+        ("/properties/platform/vmSize", json!("Standard_D4s_v3")),
+        ("/properties/platform/availabilityZone", json!("1")),
+        ("/properties/platform/enableEncryptionAtHost", json!(true)),
+        ("/properties/platform/osDisk/sizeGiB", json!(65)),
+        ("/properties/autoRepair", json!(false)),
+    ] {
+        let mut changed = body.clone();
+        set(&mut changed, pointer, value);
+        let field = pointer.trim_start_matches('/').replace('/', ".");
+        assert_eq!(problems(put(&changed)), [(field, IMMUTABLE.to_owned())]);
+    }
+    let scaled = Version::V20261001.node_pool_patch(
+        b"{\"properties\":{\"replicas\":null,\"autoScaling\":{\"min\":1,\"max\":2}}}",
+        &target,
+        &cluster(),
     );
+    assert_eq!(scaled.unwrap().spec.auto_scaling, Some(hub::Scale { min: 1, max: 2 }));
 }
