@@ -4,18 +4,26 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use pilothouse_clusters_service_api::{
-    BASES, Cluster, ClusterId, ClusterState, ClusterStatus, DOMAIN_PREFIX, Dns, Enabled, Network, NewCluster,
-    NewNodePool, NodePool, NodePoolState, NodePoolStateValue, NodePoolStatus, NodePoolUpdate, Reference,
-    Taint, Version, properties,
+    Api, BASES, Cluster, ClusterId, ClusterState, ClusterStatus, DOMAIN_PREFIX, Dns, Enabled, Network,
+    NewCluster, Reference, Version, properties,
 };
 
 use crate::config::Config;
-use crate::prefix;
 use crate::record::Origin;
 use crate::refusal::Refusal;
+use crate::{catalogue, prefix};
 
-/// More machines than one pool may have; as in ARM's own limit.
-const MOST_REPLICAS: u32 = 500;
+mod external_auth;
+mod node_pool;
+mod settings;
+mod update;
+
+pub(crate) use external_auth::{external_auth, external_auth_update};
+pub(crate) use node_pool::{node_pool, node_pool_update};
+pub(crate) use update::cluster_update;
+
+/// How many minors the nodes may be behind their control plane; more than ARM allows is never asked for.
+const LARGEST_SKEW: u32 = 2;
 
 /// Checks a new cluster and fills in everything but what only the store can decide: its id and its prefix.
 pub(crate) fn cluster(
@@ -60,14 +68,29 @@ pub(crate) fn cluster(
     ] {
         *name = name.to_lowercase();
     }
-    for name in
-        [&mut azure.tenant_id, &mut azure.subnet_resource_id, &mut azure.network_security_group_resource_id]
-    {
+    for (field, name) in [
+        ("azure.tenant_id", &azure.tenant_id),
+        ("azure.subnet_resource_id", &azure.subnet_resource_id),
+        ("azure.network_security_group_resource_id", &azure.network_security_group_resource_id),
+        ("azure.vnet_integration_subnet_resource_id", &azure.vnet_integration_subnet_resource_id),
+    ] {
         if name.as_deref() == Some("") {
-            return Err(Refusal::field("azure", "empty texts are not accepted; leave the field out"));
+            return Err(Refusal::field(field, "empty texts are not accepted; leave the field out"));
         }
     }
+    // Read-only: there is no issuer to name yet.
+    azure.oidc_issuer_url = None;
+    settings::check(&new)?;
     let NewCluster { name, version, network, api, properties, azure, domain_prefix, .. } = new;
+    let NewCluster {
+        fips,
+        ingresses,
+        image_registry,
+        registry_config,
+        autoscaler,
+        node_drain_grace_period,
+        ..
+    } = new;
     Ok(Cluster {
         kind: "Cluster".to_owned(),
         href: format!("{}/clusters/{id}", BASES[0]),
@@ -83,7 +106,14 @@ pub(crate) fn cluster(
         dns: Dns { base_domain: config.base_domain.clone() },
         version: served(version, config, "version.id")?,
         network: with_defaults(network),
-        api: pilothouse_clusters_service_api::Api { url: None, ..api },
+        api: Api { url: None, ..api },
+        ccs: Enabled { enabled: true },
+        fips,
+        ingresses,
+        image_registry,
+        registry_config,
+        autoscaler,
+        node_drain_grace_period,
         properties,
         azure,
         state: ClusterState::Validating,
@@ -92,67 +122,6 @@ pub(crate) fn cluster(
             ..ClusterStatus::default()
         },
     })
-}
-
-/// Checks a new node pool of a cluster and fills in what was left out.
-pub(crate) fn node_pool(
-    new: NewNodePool,
-    cluster: &Cluster,
-    config: &Config,
-    now: Timestamp,
-) -> Result<NodePool, Refusal> {
-    possible(new.replicas)?;
-    known_effects(&new.taints)?;
-    let NewNodePool { id, replicas, auto_repair, version, labels, taints, properties, azure_node_pool } = new;
-    let version = served(version.unwrap_or_else(|| cluster.version.clone()), config, "version.id")?;
-    if numbers(&version) > numbers(&cluster.version) {
-        let problem = format!("`{}` is newer than its cluster's `{}`", version.id, cluster.version.id);
-        return Err(Refusal::field("version.id", problem));
-    }
-    Ok(NodePool {
-        kind: "NodePool".to_owned(),
-        href: format!("{}/node_pools/{id}", cluster.href),
-        id,
-        cluster_id: cluster.id.clone(),
-        creation_timestamp: now,
-        replicas,
-        auto_repair,
-        version,
-        labels,
-        taints,
-        properties,
-        azure_node_pool,
-        status: NodePoolStatus {
-            state: NodePoolState { value: NodePoolStateValue::Validating, last_updated_timestamp: now },
-            current_replicas: 0,
-            message: "accepted".to_owned(),
-        },
-    })
-}
-
-/// Checks a change of a node pool.
-pub(crate) fn node_pool_update(update: &NodePoolUpdate) -> Result<(), Refusal> {
-    possible(update.replicas.unwrap_or_default())?;
-    known_effects(update.taints.as_deref().unwrap_or_default())
-}
-
-fn possible(replicas: u32) -> Result<(), Refusal> {
-    if replicas > MOST_REPLICAS {
-        return Err(Refusal::field("replicas", format!("at most {MOST_REPLICAS} nodes are possible")));
-    }
-    Ok(())
-}
-
-fn known_effects(taints: &[Taint]) -> Result<(), Refusal> {
-    let known =
-        |taint: &&Taint| matches!(taint.effect.as_str(), "NoSchedule" | "PreferNoSchedule" | "NoExecute");
-    match taints.iter().find(|taint| !known(taint)) {
-        None => Ok(()),
-        Some(taint) => {
-            let problem = format!("`{}` is not one of NoSchedule, PreferNoSchedule, NoExecute", taint.effect);
-            Err(Refusal::field("taints.effect", problem))
-        }
-    }
 }
 
 /// What asked for it: the properties say, and the request's headers where they do not.
@@ -174,15 +143,18 @@ fn required(field: &'static str, value: &str) -> Result<(), Refusal> {
 fn served(version: Version, config: &Config, field: &'static str) -> Result<Version, Refusal> {
     let (oldest, newest) = config.minor_versions;
     let number = version.number().unwrap_or_default();
+    let exists =
+        |minor: u32, patch: u32| catalogue::newest_patch(config, minor).is_some_and(|newest| patch <= newest);
     match numbers(&version).as_deref() {
-        Some([4, minor, _]) if (oldest..=newest).contains(minor) => Ok(version),
-        Some([4, minor]) if (oldest..=newest).contains(minor) => Ok(Version {
+        Some([4, minor, patch]) if exists(*minor, *patch) => Ok(version),
+        Some([4, minor]) if exists(*minor, 0) => Ok(Version {
             channel_group: version.channel_group.clone(),
             ..Version::of_number(&format!("{number}.0"))
         }),
         _ => {
             let problem = format!(
-                "`{}` cannot be served; versions are `openshift-v4.<minor>.<patch>` with minors {oldest} to {newest}",
+                "`{}` cannot be served; versions are `openshift-v4.<minor>.<patch>` with minors {oldest} to {newest}, listed \
+                 at `/versions`",
                 version.id
             );
             Err(Refusal::field(field, problem))
@@ -208,7 +180,9 @@ fn with_defaults(network: Network) -> Network {
 
 #[cfg(test)]
 mod tests {
-    use pilothouse_clusters_service_api::Azure;
+    use pilothouse_clusters_service_api::{
+        Autoscaler, Azure, CidrBlockAccess, GracePeriod, ImageDigestMirror, RegistryConfig,
+    };
 
     use super::*;
 
@@ -227,7 +201,7 @@ mod tests {
         }
     }
 
-    fn admitted(change: impl FnOnce(&mut NewCluster)) -> Result<Cluster, String> {
+    pub(super) fn admitted(change: impl FnOnce(&mut NewCluster)) -> Result<Cluster, String> {
         let mut new = new();
         change(&mut new);
         let id = "0123456789abcdefghijklmnopqrstuv".parse().unwrap();
@@ -245,27 +219,6 @@ mod tests {
     }
 
     #[test]
-    fn node_pools_have_their_clusters_version_or_an_older_one() {
-        let cluster = admitted(|_| {}).unwrap();
-        let pool = |version: Option<&str>| {
-            let new = NewNodePool {
-                id: "workers".parse().unwrap(),
-                replicas: 1,
-                auto_repair: false,
-                version: version.map(Version::of_number),
-                labels: BTreeMap::new(),
-                taints: Vec::new(),
-                properties: BTreeMap::new(),
-                azure_node_pool: pilothouse_clusters_service_api::AzureNodePool::default(),
-            };
-            node_pool(new, &cluster, &Config::default(), Timestamp::UNIX_EPOCH)
-        };
-        assert_eq!(pool(None).unwrap().version.number(), Some("4.20.3"));
-        assert_eq!(pool(Some("4.20.1")).unwrap().version.number(), Some("4.20.1"));
-        assert!(pool(Some("4.20.10")).unwrap_err().to_string().contains("is newer than its cluster's"));
-    }
-
-    #[test]
     fn what_could_not_work_is_refused_with_its_field() {
         type Change = fn(&mut NewCluster);
         for (field, change) in [
@@ -279,6 +232,24 @@ mod tests {
             ("region.id", |new| new.region = Some(Reference::new("elsewhere"))),
             ("version.id", |new| new.version = Version::of_number("4.16.9")),
             ("version.id", |new| new.version = Version::of_number("5.20.1")),
+            ("version.id", |new| new.version = Version::of_number("4.20.99")),
+            ("azure.subnet_resource_id", |new| new.azure.subnet_resource_id = Some(String::new())),
+            ("fips", |new| new.fips = Some(true)),
+            ("node_drain_grace_period.unit", |new| {
+                new.node_drain_grace_period = Some(GracePeriod { value: 1, unit: "hours".into() });
+            }),
+            ("api.cidr_block_access.allow.values", |new| {
+                new.api.cidr_block_access = Some(CidrBlockAccess::only(vec!["not a range".into()]));
+            }),
+            ("autoscaler.max_node_provision_time", |new| {
+                let max_node_provision_time = Some("soon".into());
+                new.autoscaler = Some(Autoscaler { max_node_provision_time, ..Autoscaler::default() });
+            }),
+            ("registry_config.image_digest_mirrors", |new| {
+                let image_digest_mirrors =
+                    vec![ImageDigestMirror { source: "a.test".into(), mirrors: Vec::new() }];
+                new.registry_config = Some(RegistryConfig { image_digest_mirrors });
+            }),
             ("version.id", |new| new.version = Version::default()),
         ] {
             let refusal = admitted(change).unwrap_err();

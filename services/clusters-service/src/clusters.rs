@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use pilothouse_clusters_service_api::{
     Cluster, ClusterId, List, ListQuery, NewCluster, NewNodePool, NodePool, NodePoolId, NodePoolUpdate,
+    ReleaseVersion,
 };
 use pilothouse_http::Context;
 use pilothouse_runtime::Clock;
@@ -15,8 +16,11 @@ use crate::config::{Config, Shard};
 use crate::record::{ClusterRecord, Deletion, NodePoolRecord};
 use crate::records::{NotCreated, Records};
 use crate::refusal::Refusal;
-use crate::search::{Expression, Order};
-use crate::{admission, cluster_id, prefix};
+use crate::search::{Expression, Order, Subject};
+use crate::{admission, catalogue, cluster_id, prefix};
+
+mod external_auths;
+mod update;
 
 /// How often a creation starts over because somebody else took what it had chosen.
 const ATTEMPTS: usize = 10;
@@ -113,12 +117,12 @@ impl Clusters {
 
     pub(crate) async fn cluster_list(&self, query: ListQuery) -> Result<List<Cluster>, Refusal> {
         let search = query.search.as_deref().filter(|text| !text.trim().is_empty());
-        let expression = search.map(Expression::parse).transpose()?;
+        let expression = search.map(|text| Expression::parse(text, Subject::Clusters)).transpose()?;
         let subscription =
             expression.as_ref().and_then(|expression| expression.required(&["azure", "subscription_id"]));
         let (records, _) = self.records.cluster_list(subscription).await?;
         let clusters = records.into_iter().map(|record| record.cluster);
-        list("ClusterList", clusters, expression.as_ref(), &query)
+        list("ClusterList", clusters, expression.as_ref(), &query, Subject::Clusters)
     }
 
     /// Asks for a cluster to be deleted; asking again changes nothing.
@@ -140,6 +144,14 @@ impl Clusters {
             }
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// The releases that a query matches, oldest first.
+    pub(crate) fn version_list(&self, query: &ListQuery) -> Result<List<ReleaseVersion>, Refusal> {
+        let search = query.search.as_deref().filter(|text| !text.trim().is_empty());
+        let expression = search.map(|text| Expression::parse(text, Subject::Versions)).transpose()?;
+        let all = catalogue::all(&self.config).into_iter();
+        list("VersionList", all, expression.as_ref(), query, Subject::Versions)
     }
 
     /// The management cluster that hosts a cluster.
@@ -213,7 +225,7 @@ impl Clusters {
         }
         let stored = self.records.node_pool_list(cluster).await?;
         let node_pools = stored.into_iter().map(|stored| stored.value.node_pool);
-        list("NodePoolList", node_pools, None, &query)
+        list("NodePoolList", node_pools, None, &query, Subject::Clusters)
     }
 
     /// Asks for a node pool to be changed. The same operation again changes nothing.
@@ -225,9 +237,10 @@ impl Clusters {
         mut update: NodePoolUpdate,
         mode: Mode,
     ) -> Result<NodePool, Refusal> {
-        admission::node_pool_update(&update)?;
         let origin = admission::origin(&mut update.properties, context.correlation_id());
-        if self.cluster_record(cluster).await?.deletion.is_some() {
+        let owner = self.cluster_record(cluster).await?;
+        let update = admission::node_pool_update(update, &owner.cluster, &self.config)?;
+        if owner.deletion.is_some() {
             let reason = format!("cluster `{cluster}` is being deleted; its node pools go with it");
             return Err(Refusal::Conflict(reason));
         }
@@ -312,9 +325,10 @@ fn list<T: Serialize>(
     items: impl Iterator<Item = T>,
     expression: Option<&Expression>,
     query: &ListQuery,
+    subject: Subject,
 ) -> Result<List<T>, Refusal> {
     let order = query.order.as_deref().filter(|text| !text.trim().is_empty());
-    let order = order.map(Order::parse).transpose()?;
+    let order = order.map(|text| Order::parse(text, subject)).transpose()?;
     let page = query.page.unwrap_or(1);
     if page == 0 {
         return Err(Refusal::Query { name: "page", problem: "pages are counted from one".to_owned() });

@@ -5,7 +5,7 @@
 //!
 //! | step of the flow | here |
 //! |---|---|
-//! | 4: the resource provider asks | `rest`: the OCM paths; `admission`: checks and defaults; `clusters`: creating twice creates once |
+//! | 4: the resource provider asks | `rest`: the OCM paths; `admission`: checks and defaults; `catalogue`: which releases there are; `clusters`: creating twice creates once |
 //! | 5: cloud resources | `cloud`: a client of the resource manager |
 //! | 6: manifests | `manifests`: two bundles a cluster, one a node pool; posted to Maestro over gRPC |
 //! | 12: news | `observed`: what a bundle's status says; `plan`: what that means; `rest/events`: who follows is told |
@@ -17,12 +17,20 @@
 //! writes what is going on into the record, and acts. Every action may be repeated, so a crash at any point is the
 //! ordinary path.
 //!
+//! # Changes
+//!
+//! A change of a cluster, a node pool or an external auth is written into the record and makes other manifests; it is done
+//! when the report on those very manifests has come back, and the version that was asked for runs. What nobody below acts on is
+//! refused when it is asked for, with the field and what is possible instead, in a dry run as in earnest. An external auth has
+//! no document of its own: it is part of its cluster's record, as it is part of its `HostedCluster`.
+//!
 //! # Tasks
 //!
 //! `clusters` (the controller), `follow the store` and `follow Maestro` (what wakes it, see `wakes`), `serve` (the
 //! listener) and one `connection` per peer. All of them end the process when they end.
 
 mod admission;
+mod catalogue;
 mod cloud;
 mod cluster_id;
 mod clusters;

@@ -18,7 +18,7 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use pilothouse_clusters_service_api::{ClusterId, NodePoolId};
+use pilothouse_clusters_service_api::{ClusterId, ExternalAuthId, NodePoolId};
 use pilothouse_crds::{
     DeleteOption, FeedbackRule, FeedbackRuleType, JsonPath, ManifestConfig, ManifestWork, ManifestWorkSpec,
     PropagationPolicy, ResourceIdentifier, ServerSideApply, UpdateStrategy, UpdateStrategyType, Workload,
@@ -29,10 +29,14 @@ use serde_json::Value;
 use crate::config::Shard;
 use crate::record::{ClusterRecord, NodePoolRecord, Origin};
 
+mod authentication;
 mod hosted_cluster;
 mod managed_cluster;
 mod node_pool;
 mod secrets;
+mod settings;
+#[cfg(test)]
+mod tests;
 
 /// On every object of a cluster, at every level: the service's own id of the cluster.
 pub(crate) const CLUSTER_ID_LABEL: &str = "api.openshift.com/id";
@@ -55,6 +59,10 @@ pub(crate) const NODE_POOL_CONDITIONS: [&str; 4] =
 pub(crate) const STATUS_FEEDBACK: &str = "status";
 /// The name of the rule that feeds back how often what an object asks for was changed: a status is about one of these.
 pub(crate) const GENERATION_FEEDBACK: &str = "Generation";
+/// The name of the rule that feeds back how far the newest version of an object is.
+pub(crate) const VERSION_STATE_FEEDBACK: &str = "VersionState";
+/// The name of the rule that feeds back the newest version of an object.
+pub(crate) const VERSION_FEEDBACK: &str = "Version";
 /// The name of the rule that feeds back which of these the controller of an object has looked at.
 pub(crate) const OBSERVED_GENERATION_FEEDBACK: &str = "ObservedGeneration";
 
@@ -91,9 +99,14 @@ pub(crate) fn cluster_work(
 ) -> Result<Work, NotWritten> {
     let names = Names::of(record, settings);
     let mut manifests = secrets::manifests(record, settings, &names)?;
+    let authorities = authentication::authorities(record, &names)?;
+    let mut feedback = hosted_cluster::feedback(&names);
+    if !authorities.is_empty() {
+        feedback.push(config(hosted_cluster::config_maps(&names), Vec::new()));
+        manifests.extend(authorities);
+    }
     manifests.push(hosted_cluster::manifest(record, settings, &names)?);
-    let feedback = hosted_cluster::feedback(&names);
-    nested(&cluster_work_name(&record.cluster.id), record, &record.origin, shard, manifests, feedback)
+    nested(&cluster_work_name(&record.cluster.id), record, record.latest_origin(), shard, manifests, feedback)
 }
 
 /// The bundle with the `ManagedCluster`.
@@ -146,6 +159,10 @@ impl Names {
 
     fn ssh_key(&self) -> String {
         format!("{}-ssh-key", self.hosted_cluster)
+    }
+
+    fn issuer_authority(&self, external_auth: &ExternalAuthId) -> String {
+        format!("{}-issuer-{external_auth}", self.hosted_cluster)
     }
 
     fn node_pool(&self, node_pool: &NodePoolId) -> String {

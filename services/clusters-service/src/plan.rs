@@ -17,6 +17,7 @@ use crate::record::{ClusterRecord, NodePoolRecord};
 
 mod create;
 mod delete;
+mod external_auths;
 mod failure;
 mod node_pools;
 #[cfg(test)]

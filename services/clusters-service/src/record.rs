@@ -4,8 +4,14 @@
 //! here is secret; pull secrets come from files and pass through.
 
 use jiff::Timestamp;
-use pilothouse_clusters_service_api::{Cluster, ClusterState, NodePool, NodePoolStateValue, NodePoolUpdate};
+use pilothouse_clusters_service_api::{
+    Cluster, ClusterState, ClusterUpdate, ExternalAuthId, NodePool, NodePoolStateValue, NodePoolUpdate,
+};
 use serde::{Deserialize, Serialize};
+
+mod external_auth;
+
+pub(crate) use external_auth::ExternalAuthRecord;
 
 /// The form of these documents.
 const SCHEMA: u32 = 1;
@@ -20,6 +26,12 @@ pub(crate) struct ClusterRecord {
     pub(crate) shard: String,
     /// What asked for it.
     pub(crate) origin: Origin,
+    /// What asked for the latest change of it.
+    #[serde(default)]
+    pub(crate) update: Option<Origin>,
+    /// Issuers of tokens that it is to trust.
+    #[serde(default)]
+    pub(crate) external_auths: Vec<ExternalAuthRecord>,
     /// Set once its deletion was asked for, and never taken back.
     pub(crate) deletion: Option<Deletion>,
     /// Whether the cloud's resources are there.
@@ -58,6 +70,14 @@ pub(crate) struct Deletion {
     pub(crate) requested_at: Timestamp,
 }
 
+impl Origin {
+    /// Whether the same operation asked for the latest change.
+    fn is_again(&self, former: Option<&Self>) -> bool {
+        let known = former.and_then(|former| former.operation_id.as_ref());
+        known.is_some() && known == self.operation_id.as_ref()
+    }
+}
+
 impl ClusterRecord {
     pub(crate) fn new(cluster: Cluster, shard: &str, origin: Origin) -> Self {
         let since = cluster.creation_timestamp;
@@ -66,10 +86,56 @@ impl ClusterRecord {
             cluster,
             shard: shard.to_owned(),
             origin,
+            update: None,
+            external_auths: Vec::new(),
             deletion: None,
             cloud_prepared: false,
             since,
         }
+    }
+
+    /// Takes over a change that an operation asks for; false if there is nothing to change, or the operation asked before.
+    ///
+    /// A cluster that was never ready goes on being made, with other settings.
+    pub(crate) fn change(&mut self, update: &ClusterUpdate, origin: &Origin, now: Timestamp) -> bool {
+        if origin.is_again(self.update.as_ref()) {
+            return false;
+        }
+        // A change of the key was refused before.
+        let ClusterUpdate { node_drain_grace_period, api, registry_config, autoscaler, version, .. } =
+            update.clone();
+        let before = self.cluster.clone();
+        let after = &mut self.cluster;
+        after.node_drain_grace_period =
+            node_drain_grace_period.or_else(|| before.node_drain_grace_period.clone());
+        after.registry_config = registry_config.or_else(|| before.registry_config.clone());
+        after.autoscaler = autoscaler.or_else(|| before.autoscaler.clone());
+        after.version = version.unwrap_or_else(|| before.version.clone());
+        let access = api.and_then(|api| api.cidr_block_access);
+        after.api.cidr_block_access = access.or_else(|| before.api.cidr_block_access.clone());
+        if before.state == ClusterState::Ready && before == *after {
+            return false;
+        }
+        after.properties.extend(update.properties.clone());
+        self.update = Some(origin.clone());
+        match before.state {
+            ClusterState::Validating | ClusterState::Pending | ClusterState::Installing => {}
+            _ => {
+                // Every change has the whole time, also one that follows another.
+                self.since = now;
+                self.enter(ClusterState::Updating, "the change was accepted", now);
+            }
+        }
+        true
+    }
+
+    /// What asked for it to be as it is now: the id to follow in its manifests.
+    pub(crate) fn latest_origin(&self) -> &Origin {
+        self.update.as_ref().unwrap_or(&self.origin)
+    }
+
+    pub(crate) fn external_auth(&self, id: &ExternalAuthId) -> Option<&ExternalAuthRecord> {
+        self.external_auths.iter().find(|record| record.external_auth.id == *id)
     }
 
     /// Enters a state, or stays in it, for a reason in words. An error's code and message go when its state does.
@@ -103,7 +169,20 @@ impl ClusterRecord {
 
     /// Whether a change from `before` is one that the controller has to act on, rather than its own.
     pub(crate) fn asks_for_work(&self, before: &Self) -> bool {
-        self.deletion != before.deletion
+        let auths = |record: &Self| -> Vec<_> {
+            let asked = |auth: &ExternalAuthRecord| {
+                (auth.external_auth.id.clone(), auth.update.clone(), auth.deletion.is_some())
+            };
+            record.external_auths.iter().map(asked).collect()
+        };
+        let asked = |record: &'_ Self| (record.deletion.clone(), record.update.clone());
+        // One that goes away does so because of the controller.
+        let fewer = self.external_auths.len() < before.external_auths.len();
+        // Only a request brings a cluster to this state; one that failed may be asked for again as it is.
+        let entered = |record: &Self| record.cluster.state == ClusterState::Updating;
+        asked(self) != asked(before)
+            || (!fewer && auths(self) != auths(before))
+            || (entered(self) && !entered(before))
     }
 }
 
@@ -116,14 +195,29 @@ impl NodePoolRecord {
     ///
     /// A pool that was never ready goes on being made, with other numbers.
     pub(crate) fn change(&mut self, update: &NodePoolUpdate, origin: &Origin, now: Timestamp) -> bool {
-        let known = self.update.as_ref().and_then(|former| former.operation_id.as_ref());
-        if known.is_some() && known == origin.operation_id.as_ref() {
+        if origin.is_again(self.update.as_ref()) {
             return false;
         }
-        let NodePoolUpdate { replicas, labels, taints, properties } = update.clone();
+        let NodePoolUpdate {
+            replicas,
+            autoscaling,
+            version,
+            labels,
+            taints,
+            node_drain_grace_period,
+            properties,
+        } = update.clone();
         let before = self.node_pool.clone();
         let after = &mut self.node_pool;
-        after.replicas = replicas.unwrap_or(after.replicas);
+        // One of the two decides, and whichever is named takes the place of the other.
+        match (replicas, autoscaling) {
+            (Some(_), _) => (after.replicas, after.autoscaling) = (replicas, None),
+            (None, Some(_)) => (after.replicas, after.autoscaling) = (None, autoscaling),
+            (None, None) => {}
+        }
+        after.version = version.unwrap_or_else(|| before.version.clone());
+        after.node_drain_grace_period =
+            node_drain_grace_period.unwrap_or_else(|| before.node_drain_grace_period.clone());
         after.labels = labels.unwrap_or_else(|| before.labels.clone());
         after.taints = taints.unwrap_or_else(|| before.taints.clone());
         let state = before.status.state.value;
@@ -158,8 +252,10 @@ impl NodePoolRecord {
     /// Whether a change from `before` is one that the controller has to act on, rather than its own.
     pub(crate) fn asks_for_work(&self, before: &Self) -> bool {
         let asked = |record: &Self| {
-            let NodePool { replicas, labels, taints, .. } = record.node_pool.clone();
-            (record.deletion.clone(), record.update.clone(), replicas, labels, taints)
+            let NodePool { replicas, autoscaling, version, labels, taints, .. } = record.node_pool.clone();
+            let size = (replicas, autoscaling);
+            let drain = record.node_pool.node_drain_grace_period.clone();
+            (record.deletion.clone(), record.update.clone(), size, version, labels, taints, drain)
         };
         // Only a request brings a pool to this state; one that failed may be asked for again as it is.
         let entered =

@@ -25,6 +25,8 @@ pub(crate) enum Refusal {
     Body { path: String, problem: String },
     #[error("field `{field}` is not valid: {problem}")]
     Field { field: &'static str, problem: String },
+    #[error("field `{field}` is not possible yet: {problem}")]
+    NotYet { field: &'static str, problem: String },
     #[error(
         "domain prefix `{0}` is taken in this region; choose another one, or leave it out to get one that is free"
     )]
@@ -58,12 +60,22 @@ impl Refusal {
         Self::Field { field, problem: problem.into() }
     }
 
+    pub(crate) fn external_auth_not_found(id: impl Into<String>) -> Self {
+        Self::NotFound { kind: "External auth", id: id.into() }
+    }
+
+    /// Something of the contract that nobody below could act on. The text says what is possible instead.
+    pub(crate) fn not_yet(field: &'static str, problem: impl Into<String>) -> Self {
+        Self::NotYet { field, problem: problem.into() }
+    }
+
     fn status(&self) -> StatusCode {
         match self {
             Self::NotFound { .. } | Self::NoSuchPath(_) => StatusCode::NOT_FOUND,
             Self::Method => StatusCode::METHOD_NOT_ALLOWED,
             Self::Body { .. }
             | Self::Field { .. }
+            | Self::NotYet { .. }
             | Self::PrefixTaken(_)
             | Self::Search(_)
             | Self::Query { .. } => StatusCode::BAD_REQUEST,
@@ -82,6 +94,7 @@ impl Refusal {
         match self {
             Self::PrefixTaken(_) => detail("DomainPrefixTaken", DOMAIN_PREFIX),
             Self::Field { field, .. } => detail("InvalidField", field),
+            Self::NotYet { field, .. } => detail("NotPossibleYet", field),
             Self::Body { path, .. } => detail("InvalidField", path),
             _ => Vec::new(),
         }

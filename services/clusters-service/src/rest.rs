@@ -19,10 +19,13 @@ use serde::de::DeserializeOwned;
 use crate::clusters::{Clusters, Mode};
 use crate::refusal::Refusal;
 
+mod break_glass_credentials;
 mod clusters;
 mod events;
+mod external_auths;
 mod node_pools;
 mod provision_shards;
+mod versions;
 
 /// What handlers share.
 pub(crate) struct Rest {
@@ -32,28 +35,50 @@ pub(crate) struct Rest {
 
 type Shared = State<Arc<Rest>>;
 
-/// All paths, below both bases.
+/// All paths, below both bases unless they say otherwise.
 pub(crate) fn router(rest: Rest, stack: Stack) -> Router {
     let rest = Arc::new(rest);
     let paths = Router::new()
         .route("/clusters", get(clusters::list).post(clusters::create))
-        .route("/clusters/{cluster}", get(clusters::get).delete(clusters::delete))
+        .route("/clusters/{cluster}", get(clusters::get).patch(clusters::update).delete(clusters::delete))
         .route("/clusters/{cluster}/status", get(clusters::status))
         .route("/clusters/{cluster}/hypershift", get(clusters::hypershift))
         .route("/clusters/{cluster}/provision_shard", get(provision_shards::of_cluster))
+        .route("/clusters/{cluster}/inflight_checks", get(clusters::inflight_checks))
+        .route("/clusters/{cluster}/control_plane_upgrade_policies", get(clusters::upgrade_policies))
+        .route(
+            "/clusters/{cluster}/external_auth_config/external_auths",
+            get(external_auths::list).post(external_auths::create),
+        )
+        .route(
+            "/clusters/{cluster}/external_auth_config/external_auths/{external_auth}",
+            get(external_auths::get).patch(external_auths::update).delete(external_auths::delete),
+        )
         .route("/clusters/{cluster}/node_pools", get(node_pools::list).post(node_pools::create))
         .route(
             "/clusters/{cluster}/node_pools/{node_pool}",
             get(node_pools::get).patch(node_pools::update).delete(node_pools::delete),
         )
         .route("/clusters/{cluster}/node_pools/{node_pool}/status", get(node_pools::status))
+        .route(
+            "/clusters/{cluster}/node_pools/{node_pool}/upgrade_policies",
+            get(node_pools::upgrade_policies),
+        )
+        .route("/versions", get(versions::list))
+        .route("/versions/{version}", get(versions::get))
         .route("/provision_shards", get(provision_shards::list))
         .route("/provision_shards/{shard}", get(provision_shards::get))
         .route("/events", get(events::watch));
-    let mut router = Router::new();
-    for base in BASES {
-        router = router.nest(base, paths.clone());
-    }
+    // Only the first base has these.
+    let credentials = Router::new()
+        .route(
+            "/clusters/{cluster}/break_glass_credentials",
+            get(break_glass_credentials::list)
+                .post(break_glass_credentials::create)
+                .delete(break_glass_credentials::revoke),
+        )
+        .route("/clusters/{cluster}/break_glass_credentials/{credential}", get(break_glass_credentials::get));
+    let router = Router::new().nest(BASES[0], paths.clone().merge(credentials)).nest(BASES[1], paths);
     let router =
         router.fallback(no_such_path).method_not_allowed_fallback(method_not_allowed).with_state(rest);
     // Around everything, because a path has to be put in order before it is routed.

@@ -1,11 +1,11 @@
-//! The expressions of `search`: which clusters a caller wants to see.
+//! The expressions of `search`: which clusters, or versions, a caller wants to see.
 //!
 //! The language is the one other OCM services use: `field = 'value'`, `!= <> < <= > >=`, `[not] like`, `[not] ilike`,
 //! `[not] in (…)`, `[not] between a and b`, `is [not] null`, joined by `not`, `and`, `or` and parentheses. Keywords are
 //! read in any case, text is in single quotes, a quote inside is doubled.
 //!
 //! As in SQL there are three answers: what is asked of a field that is not there is neither true nor false, and its
-//! negation is not true either. A field that no cluster can have is a mistake, and is said so.
+//! negation is not true either. A field that nothing of the kind can have is a mistake, and is said so.
 //!
 //! Parsing gives an [`Expression`]; evaluating it over the JSON of a cluster touches nothing else, so that an index
 //! ([`Expression::required`]) only ever narrows what has to be looked at.
@@ -64,8 +64,15 @@ pub(crate) struct SyntaxError {
     pub(crate) problem: String,
 }
 
-/// The fields that can be searched by and sorted by. Below `properties` any name may stand.
-const FIELDS: [&[&str]; 20] = [
+/// What is searched for, and so which fields there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Subject {
+    Clusters,
+    Versions,
+}
+
+/// The fields of clusters that can be searched by and sorted by. Below `properties` any name may stand.
+const OF_CLUSTERS: &[&[&str]] = &[
     &["id"],
     &["name"],
     &["href"],
@@ -88,10 +95,13 @@ const FIELDS: [&[&str]; 20] = [
     &["azure", "tenant_id"],
 ];
 
+/// The same of versions.
+const OF_VERSIONS: &[&[&str]] = &[&["id"], &["raw_id"], &["enabled"], &["default"], &["channel_group"]];
+
 impl Expression {
     /// Reads a search.
-    pub(crate) fn parse(text: &str) -> Result<Self, SyntaxError> {
-        parser::parse(text)
+    pub(crate) fn parse(text: &str, subject: Subject) -> Result<Self, SyntaxError> {
+        parser::parse(text, subject)
     }
 
     /// Whether a cluster, as JSON, is one that is searched for.
@@ -110,11 +120,13 @@ impl Expression {
 }
 
 impl Field {
-    /// The field of this name; `None` if no cluster has it.
-    fn known(name: &str) -> Option<Self> {
+    /// The field of this name; `None` if nothing of that kind has it.
+    fn known(name: &str, subject: Subject) -> Option<Self> {
         let path: Vec<String> = name.split('.').map(str::to_owned).collect();
-        let listed = FIELDS.iter().any(|known| path.iter().map(String::as_str).eq(known.iter().copied()));
-        let property = path.len() == 2 && path[0] == "properties" && !path[1].is_empty();
+        let same = |known: &&&[&str]| path.iter().map(String::as_str).eq(known.iter().copied());
+        let listed = subject.fields().iter().find(same).is_some();
+        let property =
+            subject == Subject::Clusters && path.len() == 2 && path[0] == "properties" && !path[1].is_empty();
         (listed || property).then_some(Self(path))
     }
 
@@ -133,9 +145,20 @@ impl Field {
     }
 }
 
-/// For messages: every field one may name.
-fn known_fields() -> String {
-    let mut names: Vec<String> = FIELDS.iter().map(|path| path.join(".")).collect();
-    names.push("properties.<name>".to_owned());
-    names.join(", ")
+impl Subject {
+    fn fields(self) -> &'static [&'static [&'static str]] {
+        match self {
+            Self::Clusters => OF_CLUSTERS,
+            Self::Versions => OF_VERSIONS,
+        }
+    }
+
+    /// For messages: every field one may name.
+    fn known_fields(self) -> String {
+        let mut names: Vec<String> = self.fields().iter().map(|path| path.join(".")).collect();
+        if self == Self::Clusters {
+            names.push("properties.<name>".to_owned());
+        }
+        names.join(", ")
+    }
 }

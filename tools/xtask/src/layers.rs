@@ -2,7 +2,7 @@
 
 mod table;
 
-use self::table::{LAYERS, Layer, TEST_EDGES, TestEdge};
+use self::table::{LAYERS, Layer, TEST_EDGES, TESTING, TestEdge};
 use crate::violation::Violation;
 use crate::workspace::{Member, Use, Workspace};
 
@@ -23,10 +23,41 @@ fn check_member(member: &Member) -> Vec<Violation> {
             format!("name it in {TABLE}, or move it into a folder that is"),
         )];
     };
-    member.uses.iter().filter_map(|used| check_use(member, layer, used)).collect()
+    let broken = member.uses.iter().filter_map(|used| check_use(member, layer, used));
+    broken.chain(member.uses.iter().filter_map(|used| check_testing(member, used))).collect()
+}
+
+/// What only tests may build is built by tests only: by dev-dependencies, and by the crates that are nothing but tests.
+fn check_testing(member: &Member, used: &Use) -> Option<Violation> {
+    let may = used.test_only || matches!(member.folder.as_str(), "bench" | "tests");
+    (used.wants_testing && !may).then(|| {
+        Violation::new(
+            member.manifest_path(),
+            format!(
+                "`{}` turns on the feature `testing` of `{}` outside of tests",
+                member.folder, used.package
+            ),
+            "turn it on in [dev-dependencies]",
+        )
+    })
+}
+
+/// Whether the row may be passed over because the use is only for what the feature `testing` builds.
+fn for_testing(member: &Member, used: &Use) -> bool {
+    let name = used.folder.as_deref().unwrap_or(&used.package);
+    used.for_testing
+        && TESTING.iter().any(|testing| {
+            any_matches(testing.folders, &member.folder)
+                && testing.may_use.iter().any(|patterns| any_matches(patterns, name))
+        })
 }
 
 fn check_use(member: &Member, layer: &Layer, used: &Use) -> Option<Violation> {
+    // A crate's tests may use the crate with its feature `testing`.
+    let itself = used.test_only && used.folder.as_deref() == Some(member.folder.as_str());
+    if itself || for_testing(member, used) {
+        return None;
+    }
     match &used.folder {
         Some(folder) => {
             let contract = format!("{}/api", member.folder);

@@ -1,6 +1,6 @@
 //! What the checks look at: the members of the workspace, where they are and what they use.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -25,14 +25,21 @@ pub(crate) struct Member {
 }
 
 /// One line of a crate's dependencies.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Use {
     pub(crate) package: String,
     /// The folder, if the package is one of ours.
     pub(crate) folder: Option<String>,
     /// Only its tests use it.
     pub(crate) test_only: bool,
+    /// Only its feature `testing` turns it on.
+    pub(crate) for_testing: bool,
+    /// It turns on the other's feature `testing`.
+    pub(crate) wants_testing: bool,
 }
+
+/// The feature that builds what only tests of other crates use.
+const TESTING: &str = "testing";
 
 impl Workspace {
     /// The workspace around the current directory.
@@ -58,6 +65,8 @@ impl Workspace {
                     package: dependency.name.clone(),
                     folder: folders.get(&dependency.name).filter(|_| dependency.path.is_some()).cloned(),
                     test_only: dependency.kind == DependencyKind::Development,
+                    for_testing: dependency.optional && only_testing(&package.features, &dependency.name),
+                    wants_testing: dependency.features.iter().any(|feature| feature == TESTING),
                 });
                 Ok(Member {
                     name: package.name.to_string(),
@@ -77,6 +86,19 @@ impl Workspace {
     }
 }
 
+/// Whether the feature `testing`, and no other, turns a dependency on.
+fn only_testing(features: &BTreeMap<String, Vec<String>>, dependency: &str) -> bool {
+    let turns_on = |switched: &String| {
+        let name = switched.strip_prefix("dep:").unwrap_or(switched);
+        name == dependency || name.split_once('/').is_some_and(|(name, _)| name == dependency)
+    };
+    let mut by = features.iter().filter(|(name, switched)| {
+        // Whatever turns on `testing` turns on all of it.
+        switched.iter().any(turns_on) || (*name != TESTING && switched.iter().any(|other| other == TESTING))
+    });
+    by.next().is_some_and(|(name, _)| name == TESTING) && by.next().is_none()
+}
+
 impl Member {
     /// The path of its manifest, relative to the root.
     pub(crate) fn manifest_path(&self) -> String {
@@ -89,11 +111,25 @@ mod tests {
     use super::*;
 
     #[test]
+    fn what_another_feature_turns_on_is_not_for_testing() {
+        let features = |list: &[(&str, &[&str])]| -> BTreeMap<String, Vec<String>> {
+            let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+            list.iter().map(|(name, switched)| ((*name).to_owned(), owned(switched))).collect()
+        };
+        assert!(only_testing(&features(&[("testing", &["dep:axum"]), ("fast", &["dep:nix"])]), "axum"));
+        assert!(only_testing(&features(&[("testing", &["axum/json"])]), "axum"));
+        assert!(!only_testing(&features(&[("testing", &["dep:tokio"])]), "axum"));
+        assert!(!only_testing(&features(&[("testing", &["dep:axum"]), ("serve", &["dep:axum"])]), "axum"));
+        assert!(!only_testing(&features(&[("testing", &["dep:axum"]), ("default", &["testing"])]), "axum"));
+        assert!(!only_testing(&features(&[("testing", &["dep:axum"]), ("wide", &["dep:axum"])]), "axum"));
+    }
+
+    #[test]
     fn members_know_their_folders_and_uses() {
         let workspace = Workspace::load().unwrap();
         let xtask = workspace.members.iter().find(|member| member.name == "xtask").unwrap();
         assert_eq!(xtask.folder, "tools/xtask");
-        let clap = Use { package: "clap".to_owned(), folder: None, test_only: false };
+        let clap = Use { package: "clap".to_owned(), ..Use::default() };
         assert!(xtask.uses.contains(&clap), "{:?}", xtask.uses);
 
         let store = workspace.members.iter().find(|member| member.folder == "base/store").unwrap();
@@ -101,7 +137,17 @@ mod tests {
             package: "pilothouse-test-support".to_owned(),
             folder: Some("tools/test-support".to_owned()),
             test_only: true,
+            ..Use::default()
         };
         assert!(store.uses.contains(&test_support), "{:?}", store.uses);
+
+        let contract =
+            workspace.members.iter().find(|member| member.folder == "services/clusters-service/api");
+        let for_testing = |package: &str| {
+            let uses = &contract.unwrap().uses;
+            uses.iter().find(|used| used.package == package && !used.test_only).unwrap().for_testing
+        };
+        assert!(for_testing("axum"));
+        assert!(!for_testing("serde"));
     }
 }

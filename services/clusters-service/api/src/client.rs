@@ -5,9 +5,13 @@ use serde::de::DeserializeOwned;
 use url::Url;
 
 use crate::{
-    BASES, Cluster, ClusterId, Cursor, Error, ErrorBody, Event, List, ListQuery, NewCluster, NewNodePool,
-    NodePool, NodePoolId, NodePoolUpdate, ProvisionShard, watch,
+    BASES, Cluster, ClusterId, ClusterUpdate, Cursor, Error, ErrorBody, Event, InflightCheck, List,
+    ListQuery, NewCluster, NewNodePool, NodePool, NodePoolId, NodePoolUpdate, ProvisionShard, ReleaseVersion,
+    watch,
 };
+
+mod break_glass_credentials;
+mod external_auths;
 
 /// Talks to Clusters Service. A cheap handle over one pool of connections.
 ///
@@ -44,10 +48,54 @@ impl Client {
     /// Checks what creating a cluster would be refused for, and changes nothing. The answer is the cluster as it
     /// would be.
     pub async fn cluster_preflight(&self, context: &Context, cluster: &NewCluster) -> Result<Cluster, Error> {
-        let mut url = self.url(&["clusters"]);
-        url.set_query(Some("dryRun=true"));
-        let call = self.http.post(url).context(context).json(cluster).idempotent();
+        let call = self.dry_run(Method::POST, &["clusters"]).context(context).json(cluster).idempotent();
         read(call.send().await?).await
+    }
+
+    /// Asks for a cluster to be changed, or finds that the same operation asked before. It is done when the cluster is
+    /// ready again.
+    pub async fn cluster_update(
+        &self,
+        context: &Context,
+        id: &ClusterId,
+        update: &ClusterUpdate,
+    ) -> Result<Cluster, Error> {
+        let call = self.call(Method::PATCH, &["clusters", id.as_str()]);
+        read(call.context(context).json(update).idempotent().send().await?).await
+    }
+
+    /// Checks what changing a cluster would be refused for, and changes nothing.
+    pub async fn cluster_update_preflight(
+        &self,
+        context: &Context,
+        id: &ClusterId,
+        update: &ClusterUpdate,
+    ) -> Result<Cluster, Error> {
+        let call = self.dry_run(Method::PATCH, &["clusters", id.as_str()]);
+        read(call.context(context).json(update).idempotent().send().await?).await
+    }
+
+    /// What of the customer's was looked at before the cluster was made.
+    pub async fn cluster_inflight_checks(
+        &self,
+        context: &Context,
+        id: &ClusterId,
+    ) -> Result<List<InflightCheck>, Error> {
+        self.list(context, &["clusters", id.as_str(), "inflight_checks"], &ListQuery::default()).await
+    }
+
+    /// One release, by its id such as `openshift-v4.20.8`.
+    pub async fn version_get(&self, context: &Context, id: &str) -> Result<ReleaseVersion, Error> {
+        read(self.call(Method::GET, &["versions", id]).context(context).send().await?).await
+    }
+
+    /// The releases that a query matches, oldest first.
+    pub async fn version_list(
+        &self,
+        context: &Context,
+        query: &ListQuery,
+    ) -> Result<List<ReleaseVersion>, Error> {
+        self.list(context, &["versions"], query).await
     }
 
     /// One cluster.
@@ -89,9 +137,8 @@ impl Client {
         cluster: &ClusterId,
         node_pool: &NewNodePool,
     ) -> Result<NodePool, Error> {
-        let mut url = self.url(&["clusters", cluster.as_str(), "node_pools"]);
-        url.set_query(Some("dryRun=true"));
-        read(self.http.post(url).context(context).json(node_pool).idempotent().send().await?).await
+        let call = self.dry_run(Method::POST, &["clusters", cluster.as_str(), "node_pools"]);
+        read(call.context(context).json(node_pool).idempotent().send().await?).await
     }
 
     /// One node pool.
@@ -136,9 +183,7 @@ impl Client {
         id: &NodePoolId,
         update: &NodePoolUpdate,
     ) -> Result<NodePool, Error> {
-        let mut url = self.url(&["clusters", cluster.as_str(), "node_pools", id.as_str()]);
-        url.set_query(Some("dryRun=true"));
-        let call = self.http.call(Method::PATCH, url);
+        let call = self.dry_run(Method::PATCH, &["clusters", cluster.as_str(), "node_pools", id.as_str()]);
         read(call.context(context).json(update).idempotent().send().await?).await
     }
 
@@ -153,7 +198,7 @@ impl Client {
         accepted(self.call(Method::DELETE, &path).context(context).send().await?).await
     }
 
-    /// Follows all clusters and node pools: from a cursor, or from the beginning with everything there is.
+    /// Follows all clusters and what belongs to them: from a cursor, or from the beginning with everything there is.
     ///
     /// The stream ends when the connection does: watch again from the last cursor seen.
     ///
@@ -188,6 +233,13 @@ impl Client {
 
     fn call(&self, method: Method, path: &[&str]) -> Call {
         self.http.call(method, self.url(path))
+    }
+
+    /// A call that only asks what would be.
+    fn dry_run(&self, method: Method, path: &[&str]) -> Call {
+        let mut url = self.url(path);
+        url.set_query(Some("dryRun=true"));
+        self.http.call(method, url)
     }
 
     fn url(&self, path: &[&str]) -> Url {

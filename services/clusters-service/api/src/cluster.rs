@@ -3,7 +3,10 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::{ClusterId, Reference, Version};
+use crate::{
+    Autoscaler, Azure, CidrBlockAccess, ClusterId, GracePeriod, ImageRegistry, Ingresses, Reference,
+    RegistryConfig, Version,
+};
 
 /// A cluster as it is asked for. Text that is empty is refused: leave out what is not known.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -24,8 +27,38 @@ pub struct NewCluster {
     pub version: Version,
     /// Address ranges; the service's defaults where left out.
     pub network: Network,
-    /// Who is to reach its API.
+    /// What may be reached, and from where; everybody from everywhere unless given.
     pub api: Api,
+    /// Always `azure`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cloud_provider: Option<Reference>,
+    /// Always `aro`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub product: Option<Reference>,
+    /// Always enabled: the control plane is hosted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hypershift: Option<Enabled>,
+    /// Always enabled: the nodes are in the customer's subscription.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ccs: Option<Enabled>,
+    /// Whether only validated cryptography is used.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fips: Option<bool>,
+    /// Where applications are reached.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ingresses: Option<Ingresses>,
+    /// Whether the cluster has a registry of its own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub image_registry: Option<ImageRegistry>,
+    /// Where images are fetched from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub registry_config: Option<RegistryConfig>,
+    /// How node pools are scaled.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub autoscaler: Option<Autoscaler>,
+    /// How long a node may take to be emptied; nought is for ever.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node_drain_grace_period: Option<GracePeriod>,
     /// Free-form; see [`crate::properties`] for the names with a meaning.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub properties: BTreeMap<String, String>,
@@ -64,6 +97,27 @@ pub struct Cluster {
     pub network: Network,
     /// Where its API is, once that is known.
     pub api: Api,
+    /// Always enabled: the nodes are in the customer's subscription.
+    #[serde(default)]
+    pub ccs: Enabled,
+    /// Whether only validated cryptography is used.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fips: Option<bool>,
+    /// Where applications are reached.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ingresses: Option<Ingresses>,
+    /// Whether the cluster has a registry of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image_registry: Option<ImageRegistry>,
+    /// Where images are fetched from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub registry_config: Option<RegistryConfig>,
+    /// How node pools are scaled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub autoscaler: Option<Autoscaler>,
+    /// How long a node may take to be emptied; nought is for ever.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node_drain_grace_period: Option<GracePeriod>,
     /// Free-form.
     #[serde(default)]
     pub properties: BTreeMap<String, String>,
@@ -110,37 +164,21 @@ pub struct ClusterStatus {
     pub description: String,
     /// Whether its DNS zone exists.
     pub dns_ready: bool,
+    /// Whether the issuer of its tokens can be asked for its keys.
+    pub oidc_ready: bool,
     /// Which kind of failure, in state `error`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub provision_error_code: Option<String>,
     /// What was observed and what to do, in state `error`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub provision_error_message: Option<String>,
+    /// `full`, or `read_only` while nothing may be changed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub configuration_mode: Option<String>,
+    /// For how many reasons support for it is limited.
+    pub limited_support_reason_count: u32,
     /// How many nodes are ready.
     pub current_compute: u32,
-}
-
-/// The ARM resource a cluster stands for, and what it may use of the customer's. Ids and names are kept in lower case.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Azure {
-    /// The customer's subscription.
-    pub subscription_id: String,
-    /// The group the resource is in.
-    pub resource_group_name: String,
-    /// The resource's name.
-    pub resource_name: String,
-    /// The directory of the subscription.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub tenant_id: Option<String>,
-    /// The group for what the cluster makes; it is made and deleted with the cluster.
-    pub managed_resource_group_name: String,
-    /// The customer's subnet.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub subnet_resource_id: Option<String>,
-    /// The customer's network security group.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub network_security_group_resource_id: Option<String>,
 }
 
 /// Address ranges.
@@ -173,6 +211,9 @@ pub struct Api {
     pub url: Option<String>,
     /// Who can reach it.
     pub listening: Listening,
+    /// From where it can be reached; from everywhere unless given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cidr_block_access: Option<CidrBlockAccess>,
 }
 
 /// Who can reach something.
@@ -198,15 +239,4 @@ pub struct Dns {
 pub struct Enabled {
     /// Whether it is.
     pub enabled: bool,
-}
-
-impl Azure {
-    /// The ARM resource id of the cluster, in lower case: what makes it unique.
-    pub fn resource_id(&self) -> String {
-        format!(
-            "/subscriptions/{}/resourcegroups/{}/providers/microsoft.redhatopenshift/hcpopenshiftclusters/{}",
-            self.subscription_id, self.resource_group_name, self.resource_name
-        )
-        .to_lowercase()
-    }
 }

@@ -3,7 +3,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{Cluster, ClusterId, NodePool, NodePoolId};
+use crate::{BreakGlassCredential, Cluster, ClusterId, ExternalAuth, ExternalAuthId, NodePool, NodePoolId};
 
 /// One line of a watch.
 ///
@@ -31,6 +31,14 @@ pub enum Change {
     NodePool(Box<NodePool>),
     /// A node pool is gone.
     NodePoolDeleted(ClusterId, NodePoolId),
+    /// An external auth was made or changed.
+    ExternalAuth(Box<ExternalAuth>),
+    /// An external auth is gone.
+    ExternalAuthDeleted(ClusterId, ExternalAuthId),
+    /// A credential was made or changed. Its kubeconfig is never part of a watch.
+    BreakGlassCredential(ClusterId, Box<BreakGlassCredential>),
+    /// Something about a kind of resource that this build does not know.
+    Unknown,
     /// Nothing, but the watch stands here now. What was not told before the first one does not exist.
     Bookmark,
 }
@@ -59,7 +67,12 @@ struct Line {
 enum Kind {
     Cluster,
     NodePool,
+    ExternalAuth,
+    BreakGlassCredential,
     Bookmark,
+    /// Of a newer service.
+    #[serde(other)]
+    Unknown,
 }
 
 /// Why a line is no event.
@@ -90,13 +103,17 @@ impl fmt::Display for Cursor {
 }
 
 impl Event {
-    /// The cluster it is about, its own or that of its node pool; none for a bookmark.
+    /// The cluster it is about, its own or that of what belongs to it; none for a bookmark.
     pub fn cluster_id(&self) -> Option<&ClusterId> {
         match &self.change {
             Change::Cluster(cluster) => Some(&cluster.id),
             Change::NodePool(node_pool) => Some(&node_pool.cluster_id),
-            Change::ClusterDeleted(id) | Change::NodePoolDeleted(id, _) => Some(id),
-            Change::Bookmark => None,
+            Change::ExternalAuth(external_auth) => Some(&external_auth.cluster_id),
+            Change::ClusterDeleted(id)
+            | Change::NodePoolDeleted(id, _)
+            | Change::ExternalAuthDeleted(id, _)
+            | Change::BreakGlassCredential(id, _) => Some(id),
+            Change::Unknown | Change::Bookmark => None,
         }
     }
 }
@@ -108,7 +125,7 @@ impl From<Event> for Line {
             kind,
             id,
             cluster_id,
-            deleted: resource.is_none() && !matches!(kind, Kind::Bookmark),
+            deleted: resource.is_none() && !matches!(kind, Kind::Bookmark | Kind::Unknown),
             resource,
         };
         // Our own types always have a JSON form: their maps have text as keys.
@@ -130,6 +147,22 @@ impl From<Event> for Line {
             Change::NodePoolDeleted(cluster, id) => {
                 line(Kind::NodePool, id.to_string(), cluster.to_string(), None)
             }
+            Change::ExternalAuth(external_auth) => line(
+                Kind::ExternalAuth,
+                external_auth.id.to_string(),
+                external_auth.cluster_id.to_string(),
+                value(serde_json::to_value(external_auth)),
+            ),
+            Change::ExternalAuthDeleted(cluster, id) => {
+                line(Kind::ExternalAuth, id.to_string(), cluster.to_string(), None)
+            }
+            Change::BreakGlassCredential(cluster, credential) => line(
+                Kind::BreakGlassCredential,
+                credential.id.to_string(),
+                cluster.to_string(),
+                value(serde_json::to_value(credential.without_kubeconfig())),
+            ),
+            Change::Unknown => line(Kind::Unknown, String::new(), String::new(), None),
             Change::Bookmark => line(Kind::Bookmark, String::new(), String::new(), None),
         }
     }
@@ -144,6 +177,15 @@ impl TryFrom<Line> for Event {
             (Kind::Cluster, None) => Change::ClusterDeleted(line.id.parse()?),
             (Kind::NodePool, Some(resource)) => Change::NodePool(serde_json::from_value(resource)?),
             (Kind::NodePool, None) => Change::NodePoolDeleted(line.cluster_id.parse()?, line.id.parse()?),
+            (Kind::ExternalAuth, Some(resource)) => Change::ExternalAuth(serde_json::from_value(resource)?),
+            (Kind::ExternalAuth, None) => {
+                Change::ExternalAuthDeleted(line.cluster_id.parse()?, line.id.parse()?)
+            }
+            (Kind::BreakGlassCredential, Some(resource)) => {
+                Change::BreakGlassCredential(line.cluster_id.parse()?, serde_json::from_value(resource)?)
+            }
+            // Credentials are kept for as long as their cluster; that they go with it needs no telling.
+            (Kind::BreakGlassCredential, None) | (Kind::Unknown, _) => Change::Unknown,
             (Kind::Bookmark, _) => Change::Bookmark,
         };
         Ok(Self { cursor: line.cursor, change })

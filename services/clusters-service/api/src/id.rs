@@ -14,6 +14,16 @@ pub struct ClusterId(String);
 #[serde(try_from = "String", into = "String")]
 pub struct NodePoolId(String);
 
+/// The id of an external auth within its cluster: its ARM name in lower case.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct ExternalAuthId(String);
+
+/// The service's own id of a credential within its cluster.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct BreakGlassCredentialId(String);
+
 /// A text that is no id of its kind.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is not {expected}")]
@@ -63,12 +73,7 @@ impl FromStr for NodePoolId {
     type Err = InvalidId;
 
     fn from_str(text: &str) -> Result<Self, InvalidId> {
-        let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
-        let valid = text.len() <= Self::LONGEST
-            && text.bytes().all(inner)
-            && text.starts_with(|first: char| first.is_ascii_lowercase())
-            && !text.ends_with('-');
-        if valid {
+        if is_short_name(text) {
             return Ok(Self(text.to_owned()));
         }
         Err(InvalidId {
@@ -77,6 +82,67 @@ impl FromStr for NodePoolId {
                        and not ending with a hyphen",
         })
     }
+}
+
+// === impl ExternalAuthId ===
+
+impl ExternalAuthId {
+    /// The id as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for ExternalAuthId {
+    type Err = InvalidId;
+
+    fn from_str(text: &str) -> Result<Self, InvalidId> {
+        if is_short_name(text) {
+            return Ok(Self(text.to_owned()));
+        }
+        Err(InvalidId {
+            text: text.to_owned(),
+            expected: "an external auth id: at most 15 lower-case letters, digits and hyphens, beginning with a letter \
+                       and not ending with a hyphen",
+        })
+    }
+}
+
+// === impl BreakGlassCredentialId ===
+
+impl BreakGlassCredentialId {
+    /// The longest it may be.
+    pub const LONGEST: usize = 64;
+
+    /// The id as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for BreakGlassCredentialId {
+    type Err = InvalidId;
+
+    fn from_str(text: &str) -> Result<Self, InvalidId> {
+        let valid = (1..=Self::LONGEST).contains(&text.len())
+            && text.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-');
+        if valid {
+            return Ok(Self(text.to_owned()));
+        }
+        Err(InvalidId {
+            text: text.to_owned(),
+            expected: "a credential id of at most 64 lower-case letters, digits and hyphens",
+        })
+    }
+}
+
+/// What ARM's names of node pools and external auths are in lower case.
+fn is_short_name(text: &str) -> bool {
+    let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    text.len() <= NodePoolId::LONGEST
+        && text.bytes().all(inner)
+        && text.starts_with(|first: char| first.is_ascii_lowercase())
+        && !text.ends_with('-')
 }
 
 macro_rules! text {
@@ -105,6 +171,8 @@ macro_rules! text {
 
 text!(ClusterId);
 text!(NodePoolId);
+text!(ExternalAuthId);
+text!(BreakGlassCredentialId);
 
 #[cfg(test)]
 mod tests {
@@ -118,9 +186,15 @@ mod tests {
         }
         for text in ["a", "workers", "np-1"] {
             assert!(text.parse::<NodePoolId>().is_ok(), "{text}");
+            assert!(text.parse::<ExternalAuthId>().is_ok(), "{text}");
         }
         for text in ["", "1a", "np-", "NP", "a_b", "sixteencharacter"] {
             assert!(text.parse::<NodePoolId>().is_err(), "{text}");
+            assert!(text.parse::<ExternalAuthId>().is_err(), "{text}");
+        }
+        assert!("0123456789abcdef".parse::<BreakGlassCredentialId>().is_ok());
+        for text in ["", "a/b", "A"] {
+            assert!(text.parse::<BreakGlassCredentialId>().is_err(), "{text}");
         }
     }
 }

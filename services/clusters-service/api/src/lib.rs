@@ -11,33 +11,65 @@
 //! - **Following, not polling.** [`Client::watch`] streams every change with a [`Cursor`] to come back to.
 //! - **Errors name what to change.** [`Error::details`] points at the field, such as [`DOMAIN_PREFIX`].
 
+mod azure;
+mod break_glass_credential;
 mod client;
 mod cluster;
+mod cluster_update;
 mod error;
 mod event;
+mod external_auth;
 mod id;
+mod inflight_check;
 mod list;
 mod node_pool;
 pub mod properties;
 mod provision_shard;
 mod reference;
+mod release_version;
+mod secret;
+mod settings;
+#[cfg(feature = "testing")]
+pub mod simulated;
+mod upgrade_policy;
 mod version;
 mod watch;
 
+pub use azure::{
+    ActiveKey, Azure, ContainerRegistry, ContainerRegistryCredentials, CustomerManaged, DataEncryption,
+    EtcdEncryption, Kms, ManagedIdentities, ManagedIdentity, NodesOutboundConnectivity,
+    OperatorsAuthentication,
+};
+pub use break_glass_credential::{BreakGlassCredential, BreakGlassCredentialStatus, NewBreakGlassCredential};
 pub use client::Client;
-pub use cluster::{
-    Api, Azure, Cluster, ClusterState, ClusterStatus, Dns, Enabled, Listening, Network, NewCluster,
+pub use cluster::{Api, Cluster, ClusterState, ClusterStatus, Dns, Enabled, Listening, Network, NewCluster};
+pub use cluster_update::{
+    ActiveKeyUpdate, ApiUpdate, AzureUpdate, ClusterUpdate, CustomerManagedUpdate, DataEncryptionUpdate,
+    EtcdEncryptionUpdate, KmsUpdate,
 };
 pub use error::{DOMAIN_PREFIX, Detail, Error, ErrorBody};
 pub use event::{Change, Cursor, Event};
-pub use id::{ClusterId, InvalidId, NodePoolId};
+pub use external_auth::{
+    Claim, ClaimMappings, ClaimRule, ExternalAuth, ExternalAuthState, ExternalAuthStateValue,
+    ExternalAuthStatus, ExternalAuthUpdate, GroupsClaim, NewExternalAuth, PrefixPolicy, TokenClient,
+    TokenClientComponent, TokenClientType, TokenIssuer, UsernameClaim,
+};
+pub use id::{BreakGlassCredentialId, ClusterId, ExternalAuthId, InvalidId, NodePoolId};
+pub use inflight_check::{InflightCheck, InflightCheckState};
 pub use list::{List, ListQuery};
 pub use node_pool::{
-    AzureNodePool, NewNodePool, NodePool, NodePoolState, NodePoolStateValue, NodePoolStatus, NodePoolUpdate,
-    Taint,
+    Autoscaling, AzureNodePool, EncryptionAtHost, ManagementUpgrade, NewNodePool, NodePool, NodePoolState,
+    NodePoolStateValue, NodePoolStatus, NodePoolUpdate, OsDisk, Persistence, Taint,
 };
 pub use provision_shard::{AzureShard, Endpoint, MaestroConfig, ProvisionShard};
 pub use reference::Reference;
+pub use release_version::ReleaseVersion;
+pub use secret::Secret;
+pub use settings::{
+    AllowMode, Autoscaler, CidrBlockAccess, CidrBlockAllow, GracePeriod, ImageDigestMirror, ImageRegistry,
+    Ingress, Ingresses, RegistryConfig, ResourceLimits, Switch,
+};
+pub use upgrade_policy::{UpgradePolicy, UpgradePolicyState, UpgradePolicyStateValue};
 pub use version::Version;
 
 /// Where the API begins. Ids and answers are the same below both.

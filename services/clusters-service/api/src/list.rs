@@ -3,7 +3,7 @@ use serde::{Deserialize, Serialize};
 /// A page of a list.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct List<T> {
-    /// `ClusterList` or `NodePoolList`.
+    /// `ClusterList`, `NodePoolList` and so on.
     pub kind: String,
     /// Which page, counted from one.
     pub page: u32,
@@ -13,6 +13,13 @@ pub struct List<T> {
     pub total: u32,
     /// The items.
     pub items: Vec<T>,
+}
+
+impl<T> List<T> {
+    /// A list of nothing.
+    pub fn empty(kind: &str) -> Self {
+        Self { kind: kind.to_owned(), page: 1, size: 0, total: 0, items: Vec::new() }
+    }
 }
 
 /// Which part of a list is wanted.

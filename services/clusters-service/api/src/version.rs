@@ -19,6 +19,17 @@ impl Version {
         Self { id: format!("{}{number}", Self::PREFIX), channel_group: Some("stable".to_owned()) }
     }
 
+    /// The id of a bare number on a channel.
+    pub fn of_channel(number: &str, channel_group: &str) -> Self {
+        match channel_group {
+            "stable" => Self::of_number(number),
+            other => Self {
+                id: format!("{}{number}-{other}", Self::PREFIX),
+                channel_group: Some(other.to_owned()),
+            },
+        }
+    }
+
     /// The bare number, `4.20.3`; `None` if the id does not have the form.
     pub fn number(&self) -> Option<&str> {
         let number = self.id.strip_prefix(Self::PREFIX)?;
@@ -39,6 +50,7 @@ mod tests {
         let candidate =
             Version { id: "openshift-v4.20.3-candidate".into(), channel_group: Some("candidate".into()) };
         assert_eq!(candidate.number(), Some("4.20.3"));
+        assert_eq!(Version::of_channel("4.20.3", "candidate"), candidate);
         assert_eq!(Version { id: "4.20.3".into(), channel_group: None }.number(), None);
     }
 }

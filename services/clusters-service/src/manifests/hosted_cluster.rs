@@ -2,25 +2,27 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use pilothouse_crds::{
-    AvailabilityPolicy, ClusterNetworkEntry, Dns, HostedCluster, HostedClusterSpec, ManifestConfig,
-    Networking, Platform, PlatformType, PublishedService, PublishingStrategy, PublishingType, Reference,
-    Release, ResourceIdentifier, RoutePublishing, ServiceNetworkEntry, ServicePublishing,
+    AdvertisedAddress, AvailabilityPolicy, ClusterNetworkEntry, Dns, HostedCluster, HostedClusterSpec,
+    ManifestConfig, Networking, Platform, PlatformType, PublishedService, PublishingStrategy, PublishingType,
+    Reference, Release, ResourceIdentifier, RoutePublishing, ServiceNetworkEntry, ServicePublishing,
 };
 use serde_json::{Value, json};
 
 use super::{
-    HOSTED_CLUSTER_CONDITIONS, Names, NotWritten, Settings, condition_paths, config, metadata, path,
+    GENERATION_FEEDBACK, HOSTED_CLUSTER_CONDITIONS, Names, NotWritten, OBSERVED_GENERATION_FEEDBACK,
+    Settings, VERSION_FEEDBACK, VERSION_STATE_FEEDBACK, authentication, condition_paths, config, metadata,
+    path, settings,
 };
 use crate::record::ClusterRecord;
 
 pub(super) fn manifest(
     record: &ClusterRecord,
-    settings: &Settings,
+    general: &Settings,
     names: &Names,
 ) -> Result<Value, NotWritten> {
     let cluster = &record.cluster;
-    let spec = HostedClusterSpec {
-        release: Release { image: release_image(record, settings) },
+    let mut spec = HostedClusterSpec {
+        release: Release { image: release_image(record, general) },
         infra_id: Some(cluster.id.to_string()),
         platform: platform(record),
         controller_availability_policy: AvailabilityPolicy::SingleReplica,
@@ -37,16 +39,34 @@ pub(super) fn manifest(
             },
         }],
         pull_secret: Reference::to(names.pull_secret()),
-        ssh_key: settings.ssh_public_key.as_ref().map(|_| Reference::to(names.ssh_key())).unwrap_or_default(),
+        ssh_key: general.ssh_public_key.as_ref().map(|_| Reference::to(names.ssh_key())).unwrap_or_default(),
         issuer_url: "https://kubernetes.default.svc".to_owned(),
+        other: settings::of_cluster(cluster),
         ..HostedClusterSpec::default()
     };
+    if let Some(authentication) = authentication::authentication(record, names) {
+        spec.other.insert("configuration".to_owned(), json!({"authentication": authentication}));
+    }
     let mut hosted_cluster = HostedCluster::new(&names.hosted_cluster, spec);
     hosted_cluster.metadata = ObjectMeta {
         namespace: Some(names.namespace.clone()),
-        ..metadata(&names.hosted_cluster, record, &record.origin)
+        ..metadata(&names.hosted_cluster, record, record.latest_origin())
     };
     serde_json::to_value(hosted_cluster)
+}
+
+/// Config maps in the namespace of a hosted cluster.
+pub(super) fn config_maps(names: &Names) -> ResourceIdentifier {
+    identifier("", "configmaps", "*", &names.namespace)
+}
+
+fn identifier(group: &str, resource: &str, name: &str, namespace: &str) -> ResourceIdentifier {
+    ResourceIdentifier {
+        group: group.to_owned(),
+        resource: resource.to_owned(),
+        name: name.to_owned(),
+        namespace: namespace.to_owned(),
+    }
 }
 
 /// How the work agent applies what is in the work, and what it feeds back of it.
@@ -54,13 +74,10 @@ pub(super) fn feedback(names: &Names) -> Vec<ManifestConfig> {
     let mut paths = condition_paths(&HOSTED_CLUSTER_CONDITIONS);
     paths.push(path("Endpoint-Host", ".status.controlPlaneEndpoint.host"));
     paths.push(path("Endpoint-Port", ".status.controlPlaneEndpoint.port"));
-    paths.push(path("Version", ".status.version.history[0].version"));
-    let identifier = |group: &str, resource: &str, name: &str, namespace: &str| ResourceIdentifier {
-        group: group.to_owned(),
-        resource: resource.to_owned(),
-        name: name.to_owned(),
-        namespace: namespace.to_owned(),
-    };
+    paths.push(path(VERSION_FEEDBACK, ".status.version.history[0].version"));
+    paths.push(path(VERSION_STATE_FEEDBACK, ".status.version.history[0].state"));
+    paths.push(path(GENERATION_FEEDBACK, ".metadata.generation"));
+    paths.push(path(OBSERVED_GENERATION_FEEDBACK, ".status.version.observedGeneration"));
     vec![
         config(identifier("", "namespaces", &names.namespace, ""), Vec::new()),
         config(identifier("", "secrets", "*", &names.namespace), Vec::new()),
@@ -103,6 +120,7 @@ fn api_host(record: &ClusterRecord) -> String {
 
 fn networking(record: &ClusterRecord) -> Networking {
     let network = &record.cluster.network;
+    let of_api_server = settings::of_api_server(&record.cluster);
     let range = |cidr: &Option<String>| -> Vec<ServiceNetworkEntry> {
         cidr.iter().map(|cidr| ServiceNetworkEntry { cidr: cidr.clone() }).collect()
     };
@@ -118,6 +136,8 @@ fn networking(record: &ClusterRecord) -> Networking {
         service_network: range(&network.service_cidr),
         machine_network: range(&network.machine_cidr),
         network_type: network.network_type.clone().unwrap_or_default(),
+        api_server: (!of_api_server.is_empty())
+            .then(|| AdvertisedAddress { other: of_api_server, ..AdvertisedAddress::default() }),
         ..Networking::default()
     }
 }

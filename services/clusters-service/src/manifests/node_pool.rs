@@ -2,34 +2,37 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use pilothouse_crds::{
-    ManifestConfig, NodePool, NodePoolManagement, NodePoolSpec, NodeTaint, Platform, PlatformType, Release,
-    ResourceIdentifier, UpgradeType,
+    AutoScaling, ManifestConfig, NodePool, NodePoolManagement, NodePoolSpec, NodeTaint, Platform,
+    PlatformType, Release, ResourceIdentifier, UpgradeType,
 };
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::{
     GENERATION_FEEDBACK, NODE_POOL_CONDITIONS, Names, NotWritten, OBSERVED_GENERATION_FEEDBACK, Settings,
-    condition_paths, config, metadata, path,
+    VERSION_FEEDBACK, condition_paths, config, metadata, path, settings,
 };
 use crate::record::{ClusterRecord, NodePoolRecord};
 
 pub(super) fn manifest(
     cluster: &ClusterRecord,
     record: &NodePoolRecord,
-    settings: &Settings,
+    general: &Settings,
     names: &Names,
 ) -> Result<Value, NotWritten> {
     let asked = &record.node_pool;
-    let number = asked.version.number().unwrap_or_default();
-    let details = json!({"vmSize": asked.azure_node_pool.vm_size});
+    let version = asked.version.number().unwrap_or_default();
     let spec = NodePoolSpec {
         cluster_name: names.hosted_cluster.clone(),
-        release: Release { image: format!("{}:{number}", settings.release_repository) },
+        release: Release { image: format!("{}:{version}", general.release_repository) },
         platform: Platform {
             type_: PlatformType::Azure,
-            other: std::collections::BTreeMap::from([("azure".to_owned(), details)]),
+            other: std::collections::BTreeMap::from([("azure".to_owned(), settings::of_machines(asked))]),
         },
-        replicas: Some(i32::try_from(asked.replicas).unwrap_or(i32::MAX)),
+        replicas: asked.replicas.map(number),
+        auto_scaling: asked.autoscaling.map(|scaling| AutoScaling {
+            min: number(scaling.min_replica),
+            max: number(scaling.max_replica),
+        }),
         management: NodePoolManagement {
             upgrade_type: UpgradeType::Replace,
             auto_repair: asked.auto_repair,
@@ -46,6 +49,7 @@ pub(super) fn manifest(
             })
             .collect(),
         arch: "amd64".to_owned(),
+        other: settings::of_node_pool(asked, &cluster.cluster),
         ..NodePoolSpec::default()
     };
     let name = names.node_pool(&asked.id);
@@ -57,10 +61,14 @@ pub(super) fn manifest(
     serde_json::to_value(node_pool)
 }
 
+fn number(count: u32) -> i32 {
+    i32::try_from(count).unwrap_or(i32::MAX)
+}
+
 pub(super) fn feedback(record: &NodePoolRecord, names: &Names) -> Vec<ManifestConfig> {
     let mut paths = condition_paths(&NODE_POOL_CONDITIONS);
     paths.push(path("Replicas", ".status.replicas"));
-    paths.push(path("Version", ".status.version"));
+    paths.push(path(VERSION_FEEDBACK, ".status.version"));
     paths.push(path(GENERATION_FEEDBACK, ".metadata.generation"));
     let observed = r#".status.conditions[?(@.type=="Ready")].observedGeneration"#;
     paths.push(path(OBSERVED_GENERATION_FEEDBACK, observed));

@@ -4,7 +4,7 @@ use pilothouse_arm::Failure;
 use pilothouse_clusters_service_api::NodePoolStateValue;
 
 use super::{Action, Plan, World, plus};
-use crate::manifests::{self, NotWritten};
+use crate::manifests::{self, NotWritten, VERSION_FEEDBACK};
 use crate::observed::Report;
 use crate::record::NodePoolRecord;
 
@@ -25,8 +25,11 @@ pub(super) fn wait_for_cluster(world: &World<'_>, plan: &mut Plan) {
 }
 
 /// `has_namespace`: a pool whose namespace is not there could not be applied, and nothing would wake it then.
-pub(super) fn plan(world: &World<'_>, plan: &mut Plan, has_namespace: bool) -> Result<(), NotWritten> {
+///
+/// Answers whether every pool that stays was applied as it should be now.
+pub(super) fn plan(world: &World<'_>, plan: &mut Plan, has_namespace: bool) -> Result<bool, NotWritten> {
     let mut ready_nodes = 0;
+    let mut all_applied = true;
     for (index, record) in world.node_pools.iter().enumerate() {
         let name = manifests::node_pool_work_name(&world.cluster.cluster.id, &record.node_pool.id);
         if record.deletion.is_some() {
@@ -41,33 +44,50 @@ pub(super) fn plan(world: &World<'_>, plan: &mut Plan, has_namespace: bool) -> R
         if !has_namespace && !posted {
             let waiting = "waiting for the namespace of its cluster";
             plan.node_pools[index].enter(NodePoolStateValue::Pending, waiting, world.now);
+            all_applied = false;
             continue;
         }
         let work = manifests::node_pool_work(world.cluster, record, world.shard, world.settings)?;
         let report = world.ensure(plan, work).map(|bundle| bundle.nested_report("NodePool"));
+        let report = report.unwrap_or_default();
+        all_applied &= report.applied;
         let node_pool = &mut plan.node_pools[index];
-        let deadline = judge(world, node_pool, &report.unwrap_or_default());
+        let deadline = judge(world, node_pool, &report);
         ready_nodes += node_pool.node_pool.status.current_replicas;
         if let Some(deadline) = deadline {
             plan.look_again_at(deadline);
         }
     }
     plan.cluster.cluster.status.current_compute = ready_nodes;
-    Ok(())
+    Ok(all_applied)
 }
 
 /// What the report means for the pool's state; answers when to look again by the clock.
 fn judge(world: &World<'_>, record: &mut NodePoolRecord, report: &Report) -> Option<jiff::Timestamp> {
-    let wanted = record.node_pool.replicas;
+    // Nobody scales here yet: a pool that is left to scaling keeps its fewest nodes.
+    let fewest = record.node_pool.autoscaling.map(|scaling| scaling.min_replica);
+    let wanted = record.node_pool.replicas.or(fewest).unwrap_or_default();
     if let Some(replicas) = report.number("Replicas") {
         record.node_pool.status.current_replicas = u32::try_from(replicas).unwrap_or_default();
     }
     let current = record.node_pool.status.current_replicas;
-    if report.is_current() && report.is_true("Ready") && current == wanted {
-        record.enter(NodePoolStateValue::Ready, format!("{current} of {wanted} nodes are ready"), world.now);
+    // Until it was changed a pool has one version, and there is nothing to compare.
+    let version = record.node_pool.version.number().filter(|_| record.update.is_some());
+    let behind = version.zip(report.text(VERSION_FEEDBACK)).is_some_and(|(wanted, found)| wanted != found);
+    if report.is_current() && report.is_true("Ready") && current == wanted && !behind {
+        let message = match record.node_pool.autoscaling {
+            None => format!("{current} of {wanted} nodes are ready"),
+            Some(_) => {
+                format!("{current} nodes are ready; there is no autoscaler yet, the pool keeps its minimum")
+            }
+        };
+        record.enter(NodePoolStateValue::Ready, message, world.now);
         return None;
     }
-    let waiting = waiting_for(report, current, wanted);
+    let mut waiting = waiting_for(report, current, wanted);
+    if behind && let (Some(wanted), Some(found)) = (version, report.text(VERSION_FEEDBACK)) {
+        waiting = format!("{waiting}; nodes of version {found} are being replaced by {wanted}");
+    }
     let state = record.node_pool.status.state.value;
     if state == NodePoolStateValue::Ready {
         record.enter(state, format!("it was ready before; {waiting}"), world.now);

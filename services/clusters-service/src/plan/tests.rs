@@ -2,7 +2,8 @@ use std::collections::BTreeMap;
 
 use pilothouse_arm::Failure;
 use pilothouse_clusters_service_api::{
-    Azure, ClusterState, NewCluster, NewNodePool, NodePoolStateValue, NodePoolUpdate, Version,
+    ApiUpdate, Autoscaling, Azure, CidrBlockAccess, ClusterState, ClusterUpdate, GracePeriod, NewCluster,
+    NewNodePool, NodePoolStateValue, NodePoolUpdate, Version,
 };
 use serde_json::{Value, json};
 
@@ -247,10 +248,151 @@ fn a_change_that_takes_too_long_says_what_it_waited_for_and_may_be_asked_for_aga
 fn what_reads_differently_is_updated_at_the_version_that_was_read() {
     let mut model = Model::new();
     model.settle();
-    model.node_pools[0].node_pool.replicas = 3;
+    model.node_pools[0].node_pool.replicas = Some(3);
     let actions = model.plan().actions;
     assert!(
         matches!(&actions[..], [Action::Update(work, 1)] if work.name.ends_with("-pool-workers")),
         "{actions:?}"
+    );
+}
+
+/// The agents' report on the model's `HostedCluster`: what is asked of it, what of that was seen, and what it runs.
+fn hosted(generation: i64, observed: i64, version: &str, state: &str) -> Value {
+    let text =
+        |name: &str, value: &str| json!({"name": name, "fieldValue": {"type": "String", "string": value}});
+    let number =
+        |name: &str, value: i64| json!({"name": name, "fieldValue": {"type": "Integer", "integer": value}});
+    let values = json!([
+        text("Available-Status", "True"),
+        text("Version", version),
+        text("VersionState", state),
+        number("Generation", generation),
+        number("ObservedGeneration", observed)
+    ]);
+    let applied = json!({"type": "Applied", "status": "True", "reason": "", "message": "",
+                         "lastTransitionTime": "2026-01-01T00:00:00Z"});
+    let inner = json!({"conditions": [applied], "resourceStatus": {"manifests": [
+        {"resourceMeta": {"kind": "HostedCluster"}, "conditions": [], "statusFeedback": {"values": values}}]}});
+    let raw = json!({"name": "status", "fieldValue": {"type": "JsonRaw", "jsonRaw": inner.to_string()}});
+    json!({"conditions": [applied], "resourceStatus": [{"resourceMeta": {}, "conditions": [],
+        "statusFeedback": {"values": [raw]}}]})
+}
+
+/// The object of a kind in the bundle of a work.
+fn manifest<'a>(model: &'a Model, work: &str, kind: &str) -> &'a Value {
+    let inner = &model.bundles[work].content.manifests[0]["spec"]["workload"]["manifests"];
+    inner.as_array().unwrap().iter().find(|manifest| manifest["kind"] == kind).unwrap()
+}
+
+#[test]
+fn a_changed_cluster_is_ready_when_the_change_was_seen_and_its_version_runs() {
+    let mut model = Model::new();
+    model.settle();
+    let access = CidrBlockAccess::only(vec!["203.0.113.0/24".into()]);
+    let update = ClusterUpdate {
+        version: Some(Version::of_number("4.20.8")),
+        api: Some(ApiUpdate { cidr_block_access: Some(access) }),
+        ..ClusterUpdate::default()
+    };
+    let origin = Origin { operation_id: Some("change".into()), correlation_id: None };
+    assert!(model.cluster.change(&update, &origin, model.now));
+    assert!(!model.cluster.change(&update, &origin, model.now), "the same operation asked before");
+    assert_eq!(model.cluster.cluster.state, ClusterState::Updating);
+    let plan = model.plan();
+    assert!(matches!(&plan.actions[..], [Action::Update(..)]), "{:?}", plan.actions);
+    assert_eq!(plan.cluster.cluster.state, ClusterState::Updating, "what is known is about something else");
+    model.cluster = plan.cluster;
+    plan.actions.into_iter().for_each(|action| model.act(action));
+
+    let id = model.cluster.cluster.id.to_string();
+    let spec = &manifest(&model, &id, "HostedCluster")["spec"];
+    assert_eq!(spec["release"]["image"], "pilothouse/release:4.20.8");
+    assert_eq!(spec["networking"]["apiServer"]["allowedCIDRBlocks"], json!(["203.0.113.0/24"]));
+    for (report, expected, words) in [
+        (hosted(2, 1, "4.20.3", "Completed"), ClusterState::Updating, "to take the change"),
+        (hosted(2, 2, "4.20.8", "Partial"), ClusterState::Updating, "version 4.20.8 is Partial"),
+        (hosted(2, 2, "4.20.8", "Completed"), ClusterState::Ready, "answers"),
+    ] {
+        model.bundles.get_mut(&id).unwrap().status = Some(serde_json::from_value(report).unwrap());
+        let plan = model.plan();
+        assert_eq!(plan.actions, []);
+        assert_eq!(plan.cluster.cluster.state, expected, "{:?}", plan.cluster.cluster.status);
+        assert!(plan.cluster.cluster.status.description.contains(words), "{:?}", plan.cluster.cluster.status);
+    }
+}
+
+#[test]
+fn a_change_of_a_cluster_that_takes_too_long_fails_and_stays_failed_until_it_is_done() {
+    let mut model = Model::new();
+    model.settle();
+    let update = ClusterUpdate { version: Some(Version::of_number("4.20.8")), ..ClusterUpdate::default() };
+    model.cluster.change(&update, &Origin::default(), model.now);
+    let id = model.cluster.cluster.id.to_string();
+    // It answers all along, in its former version.
+    let report = |model: &mut Model, report: Value| {
+        let plan = model.plan();
+        model.cluster = plan.cluster;
+        plan.actions.into_iter().for_each(|action| model.act(action));
+        model.bundles.get_mut(&id).unwrap().status = Some(serde_json::from_value(report).unwrap());
+        model.settle();
+        (model.cluster.cluster.state, model.cluster.cluster.status.provision_error_code.clone())
+    };
+    assert_eq!(report(&mut model, hosted(2, 2, "4.20.8", "Partial")), (ClusterState::Updating, None));
+    model.now = plus(model.now, model.config.deadlines.install.0);
+    for _ in 0..2 {
+        let failed = report(&mut model, hosted(2, 2, "4.20.8", "Partial"));
+        assert_eq!(failed, (ClusterState::Error, Some("ClusterUpdateTimeout".into())));
+    }
+    assert_eq!(report(&mut model, hosted(2, 2, "4.20.8", "Completed")), (ClusterState::Ready, None));
+}
+
+#[test]
+fn node_pools_take_their_drain_time_from_their_cluster_unless_they_have_one() {
+    let mut model = Model::new();
+    model.settle();
+    let id = model.cluster.cluster.id.to_string();
+    let pool = format!("{id}-pool-workers");
+    let drain = |model: &Model| manifest(model, &pool, "NodePool")["spec"].get("nodeDrainTimeout").cloned();
+    assert_eq!(drain(&model), None);
+    let update =
+        ClusterUpdate { node_drain_grace_period: Some(GracePeriod::minutes(10)), ..ClusterUpdate::default() };
+    model.cluster.change(&update, &Origin::default(), model.now);
+    let plan = model.plan();
+    assert_eq!(plan.cluster.cluster.state, ClusterState::Updating, "the pools have not heard of it");
+    model.settle();
+    assert_eq!((model.cluster.cluster.state, drain(&model)), (ClusterState::Ready, Some(json!("10m0s"))));
+
+    let own = NodePoolUpdate {
+        node_drain_grace_period: Some(Some(GracePeriod::minutes(0))),
+        ..NodePoolUpdate::default()
+    };
+    model.node_pools[0].change(&own, &Origin::default(), model.now);
+    model.settle();
+    assert_eq!(drain(&model), None, "nought is no limit");
+    let inherited = NodePoolUpdate { node_drain_grace_period: Some(None), ..NodePoolUpdate::default() };
+    model.node_pools[0].change(&inherited, &Origin::default(), model.now);
+    model.settle();
+    assert_eq!(drain(&model), Some(json!("10m0s")));
+}
+
+#[test]
+fn a_pool_that_is_left_to_scaling_has_no_number_and_keeps_its_minimum() {
+    let mut model = Model::new();
+    model.settle();
+    let autoscaling = Some(Autoscaling { min_replica: 2, max_replica: 5 });
+    let update = NodePoolUpdate { autoscaling, ..NodePoolUpdate::default() };
+    model.node_pools[0].change(&update, &Origin::default(), model.now);
+    model.settle();
+    let pool = format!("{}-pool-workers", model.cluster.cluster.id);
+    let spec = &manifest(&model, &pool, "NodePool")["spec"];
+    assert_eq!((spec.get("replicas"), &spec["autoScaling"]), (None, &json!({"min": 2, "max": 5})));
+    let status = &model.node_pools[0].node_pool.status;
+    assert_eq!(status.state.value, NodePoolStateValue::Ready, "{status:?}");
+    assert!(status.message.contains("no autoscaler yet"), "{status:?}");
+    let update = NodePoolUpdate { replicas: Some(2), ..NodePoolUpdate::default() };
+    model.node_pools[0].change(&update, &Origin::default(), model.now);
+    assert_eq!(
+        (model.node_pools[0].node_pool.replicas, model.node_pools[0].node_pool.autoscaling),
+        (Some(2), None)
     );
 }

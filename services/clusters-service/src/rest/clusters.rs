@@ -3,7 +3,7 @@ use super::{
     list_query, mode,
 };
 use axum::response::IntoResponse as _;
-use pilothouse_clusters_service_api::NewCluster;
+use pilothouse_clusters_service_api::{ClusterUpdate, InflightCheck, List, NewCluster, UpgradePolicy};
 use serde_json::json;
 
 use crate::refusal::cluster_id;
@@ -60,6 +60,46 @@ pub(super) async fn hypershift(
         let shard = rest.clusters.cluster_shard(&id).await?;
         let namespace = format!("ocm-{}-{id}", rest.clusters.config.environment);
         Ok(json!({"enabled": true, "management_cluster": shard.consumer, "hcp_namespace": namespace}))
+    };
+    rest.answer(&context, StatusCode::OK, outcome.await)
+}
+
+pub(super) async fn update(
+    State(rest): Shared,
+    Extension(context): Extension<Context>,
+    Path(id): Path<String>,
+    RawQuery(query): RawQuery,
+    bytes: Bytes,
+) -> Response {
+    let outcome = async {
+        let update: ClusterUpdate = body(&bytes)?;
+        rest.clusters.cluster_update(&context, &cluster_id(&id)?, update, mode(query.as_deref())).await
+    };
+    rest.answer(&context, StatusCode::OK, outcome.await)
+}
+
+/// Nothing of the customer's is looked at in advance, so there is nothing to tell.
+pub(super) async fn inflight_checks(
+    State(rest): Shared,
+    Extension(context): Extension<Context>,
+    Path(id): Path<String>,
+) -> Response {
+    let outcome = async {
+        rest.clusters.cluster_get(&cluster_id(&id)?).await?;
+        Ok(List::<InflightCheck>::empty("InflightCheckList"))
+    };
+    rest.answer(&context, StatusCode::OK, outcome.await)
+}
+
+/// A change of version is asked for in the cluster itself; there are no policies beside it.
+pub(super) async fn upgrade_policies(
+    State(rest): Shared,
+    Extension(context): Extension<Context>,
+    Path(id): Path<String>,
+) -> Response {
+    let outcome = async {
+        rest.clusters.cluster_get(&cluster_id(&id)?).await?;
+        Ok(List::<UpgradePolicy>::empty("ControlPlaneUpgradePolicyList"))
     };
     rest.answer(&context, StatusCode::OK, outcome.await)
 }

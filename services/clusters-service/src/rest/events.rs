@@ -14,11 +14,12 @@ use axum::body::Body;
 use axum::response::IntoResponse as _;
 use futures::{Stream, stream};
 use http::header::CONTENT_TYPE;
-use pilothouse_clusters_service_api::{Change, Cursor, Event};
+use pilothouse_clusters_service_api::{Change, Cursor, Event, ExternalAuth};
 use pilothouse_runtime::{Chain, Shutdown};
 use pilothouse_store::{Error as StoreError, Feed, Revision};
 use tracing::warn;
 
+use crate::record::ClusterRecord;
 use crate::records::{Entry, Records};
 use crate::refusal::Refusal;
 
@@ -58,7 +59,10 @@ pub(super) async fn watch(
 async fn from_the_beginning(records: &Records, shutdown: &Shutdown) -> Result<Watch, Refusal> {
     let (clusters, revision) = records.cluster_list(None).await?;
     let node_pools = records.node_pool_list_at(revision).await?;
-    let clusters = clusters.into_iter().map(|record| Change::Cluster(Box::new(record.cluster)));
+    let clusters = clusters.into_iter().flat_map(|record| {
+        let auths = external_auths(None, Some(&record));
+        std::iter::once(Change::Cluster(Box::new(record.cluster))).chain(auths)
+    });
     let node_pools = node_pools.into_iter().map(|record| Change::NodePool(Box::new(record.node_pool)));
     let mut waiting: VecDeque<Bytes> =
         clusters.chain(node_pools).map(|change| line(&Event { cursor: None, change })).collect();
@@ -119,8 +123,11 @@ impl Watch {
                 batch.changes.get(index + 1).is_none_or(|next| next.revision != change.revision);
             // Whoever comes back with this cursor must still get the rest of the transaction.
             let told = if last_of_revision { change.revision } else { self.told };
-            if let Some(shown) = shown(Entry::of(change)?) {
-                self.waiting.push_back(line(&Event { cursor: Some(cursor(told)), change: shown }));
+            let mut shown = shown(Entry::of(change)?).into_iter().peekable();
+            while let Some(change) = shown.next() {
+                // Likewise the rest of what one document tells.
+                let told = if shown.peek().is_none() { told } else { self.told };
+                self.waiting.push_back(line(&Event { cursor: Some(cursor(told)), change }));
             }
             self.told = told;
         }
@@ -129,23 +136,41 @@ impl Watch {
 }
 
 /// What a reader sees of an entry, if it changed anything they can see.
-fn shown(entry: Option<Entry>) -> Option<Change> {
-    match entry? {
-        Entry::Cluster { before, after } => match (before, after) {
-            (Some(before), Some(after)) if before.cluster == after.cluster => None,
-            (_, Some(after)) => Some(Change::Cluster(Box::new(after.cluster))),
-            (Some(before), None) => Some(Change::ClusterDeleted(before.cluster.id)),
-            (None, None) => None,
-        },
-        Entry::NodePool { before, after } => match (before, after) {
-            (Some(before), Some(after)) if before.node_pool == after.node_pool => None,
-            (_, Some(after)) => Some(Change::NodePool(Box::new(after.node_pool))),
-            (Some(before), None) => {
-                Some(Change::NodePoolDeleted(before.node_pool.cluster_id, before.node_pool.id))
+fn shown(entry: Option<Entry>) -> Vec<Change> {
+    match entry {
+        Some(Entry::Cluster { before, after }) => {
+            let mut shown = external_auths(before.as_deref(), after.as_deref());
+            match (before, after) {
+                (Some(before), Some(after)) if before.cluster == after.cluster => {}
+                (_, Some(after)) => shown.push(Change::Cluster(Box::new(after.cluster))),
+                (Some(before), None) => shown.push(Change::ClusterDeleted(before.cluster.id)),
+                (None, None) => {}
             }
-            (None, None) => None,
+            shown
+        }
+        Some(Entry::NodePool { before, after }) => match (before, after) {
+            (Some(before), Some(after)) if before.node_pool == after.node_pool => Vec::new(),
+            (_, Some(after)) => vec![Change::NodePool(Box::new(after.node_pool))],
+            (Some(before), None) => {
+                vec![Change::NodePoolDeleted(before.node_pool.cluster_id, before.node_pool.id)]
+            }
+            (None, None) => Vec::new(),
         },
+        None => Vec::new(),
     }
+}
+
+/// What became of the external auths in a cluster's document.
+fn external_auths(before: Option<&ClusterRecord>, after: Option<&ClusterRecord>) -> Vec<Change> {
+    let all = |record: Option<&ClusterRecord>| -> Vec<ExternalAuth> {
+        let records = record.iter().flat_map(|record| &record.external_auths);
+        records.map(|record| record.external_auth.clone()).collect()
+    };
+    let (before, after) = (all(before), all(after));
+    let gone = before.iter().filter(|former| !after.iter().any(|auth| auth.id == former.id));
+    let gone = gone.map(|auth| Change::ExternalAuthDeleted(auth.cluster_id.clone(), auth.id.clone()));
+    let changed = after.iter().filter(|auth| !before.contains(auth));
+    gone.chain(changed.map(|auth| Change::ExternalAuth(Box::new(auth.clone())))).collect()
 }
 
 fn cursor(revision: Revision) -> Cursor {

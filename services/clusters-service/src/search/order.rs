@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 use serde_json::Value;
 
-use super::{Field, SyntaxError, known_fields};
+use super::{Field, Subject, SyntaxError};
 
 /// `<field> [asc|desc]`, more of them behind commas.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -18,17 +18,17 @@ enum Direction {
 
 impl Order {
     /// Reads an order.
-    pub(crate) fn parse(text: &str) -> Result<Self, SyntaxError> {
-        text.split(',').map(|part| Self::part(part, text)).collect::<Result<_, _>>().map(Self)
+    pub(crate) fn parse(text: &str, subject: Subject) -> Result<Self, SyntaxError> {
+        text.split(',').map(|part| Self::part(part, text, subject)).collect::<Result<_, _>>().map(Self)
     }
 
-    fn part(part: &str, text: &str) -> Result<(Field, Direction), SyntaxError> {
+    fn part(part: &str, text: &str, subject: Subject) -> Result<(Field, Direction), SyntaxError> {
         let at = part.as_ptr() as usize - text.as_ptr() as usize + 1;
         let refused = |problem: String| SyntaxError { at, problem };
         let mut words = part.split_whitespace();
         let name = words.next().ok_or_else(|| refused("expected a field".to_owned()))?;
-        let field = Field::known(name).ok_or_else(|| {
-            refused(format!("there is no field `{name}`; the fields are {}", known_fields()))
+        let field = Field::known(name, subject).ok_or_else(|| {
+            refused(format!("there is no field `{name}`; the fields are {}", subject.known_fields()))
         })?;
         let direction = match words.next() {
             None => Direction::Ascending,

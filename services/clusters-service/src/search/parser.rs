@@ -1,7 +1,7 @@
 //! From words to an expression. `not` binds tighter than `and`, `and` tighter than `or`.
 
 use super::lexer::{Kind, Token, tokens};
-use super::{Comparison, Expression, Field, Literal, SyntaxError, known_fields};
+use super::{Comparison, Expression, Field, Literal, Subject, SyntaxError};
 
 /// Deeper nesting than any person writes; it bounds the recursion.
 const DEEPEST: usize = 50;
@@ -9,18 +9,19 @@ const DEEPEST: usize = 50;
 const LONGEST: usize = 8 << 10;
 
 struct Parser {
+    subject: Subject,
     tokens: Vec<Token>,
     next: usize,
     depth: usize,
     end: usize,
 }
 
-pub(super) fn parse(text: &str) -> Result<Expression, SyntaxError> {
+pub(super) fn parse(text: &str, subject: Subject) -> Result<Expression, SyntaxError> {
     let end = text.chars().count() + 1;
     if text.len() > LONGEST {
         return Err(SyntaxError { at: end, problem: format!("the search is longer than {LONGEST} bytes") });
     }
-    let mut parser = Parser { tokens: tokens(text)?, next: 0, depth: 0, end };
+    let mut parser = Parser { subject, tokens: tokens(text)?, next: 0, depth: 0, end };
     let expression = parser.alternatives()?;
     match parser.tokens.get(parser.next) {
         None => Ok(expression),
@@ -102,9 +103,9 @@ impl Parser {
         let Some(Token { at, kind: Kind::Word(name) }) = self.tokens.get(self.next) else {
             return Err(self.expected("a field"));
         };
-        let field = Field::known(name).ok_or_else(|| SyntaxError {
+        let field = Field::known(name, self.subject).ok_or_else(|| SyntaxError {
             at: *at,
-            problem: format!("there is no field `{name}`; the fields are {}", known_fields()),
+            problem: format!("there is no field `{name}`; the fields are {}", self.subject.known_fields()),
         })?;
         self.next += 1;
         Ok(field)

@@ -49,7 +49,8 @@ fn searches_are_understood_as_in_sql() {
         ("api.url is null and name is not null", true),
         ("properties.absent <> 'x'", false),
     ] {
-        let expression = Expression::parse(search).unwrap_or_else(|error| panic!("{search}: {error}"));
+        let expression =
+            Expression::parse(search, Subject::Clusters).unwrap_or_else(|error| panic!("{search}: {error}"));
         assert_eq!(expression.matches(&cluster), expected, "{search}");
     }
 }
@@ -68,20 +69,20 @@ fn what_is_no_search_is_refused_where_it_goes_wrong() {
         ("name ~= 'a'", 6, "`~` has no meaning here"),
         ("name is 'a'", 9, "expected `null`"),
     ] {
-        let error = Expression::parse(search).unwrap_err();
+        let error = Expression::parse(search, Subject::Clusters).unwrap_err();
         assert_eq!(error.at, at, "{search}: {error}");
         assert!(error.problem.starts_with(problem), "{search}: {error}");
     }
     let nested = format!("{}name='a'{}", "(".repeat(60), ")".repeat(60));
-    assert!(Expression::parse(&nested).unwrap_err().problem.contains("less nesting"));
+    assert!(Expression::parse(&nested, Subject::Clusters).unwrap_err().problem.contains("less nesting"));
     let nested = format!("{}name='a'", "not ".repeat(1000));
-    assert!(Expression::parse(&nested).unwrap_err().problem.contains("less nesting"));
+    assert!(Expression::parse(&nested, Subject::Clusters).unwrap_err().problem.contains("less nesting"));
 }
 
 #[test]
 fn only_what_every_match_must_equal_narrows_the_list() {
     let required = |search: &str| {
-        let expression = Expression::parse(search).unwrap();
+        let expression = Expression::parse(search, Subject::Clusters).unwrap();
         expression.required(&["azure", "subscription_id"]).map(str::to_owned)
     };
     assert_eq!(required("azure.subscription_id='a'"), Some("a".to_owned()));
@@ -94,11 +95,22 @@ fn only_what_every_match_must_equal_narrows_the_list() {
 #[test]
 fn orders_are_by_field_and_direction() {
     let (first, second) = (json!({"name": "a", "state": "ready"}), json!({"name": "b", "state": "ready"}));
-    let compare = |order: &str| Order::parse(order).unwrap().compare(&first, &second);
+    let compare = |order: &str| Order::parse(order, Subject::Clusters).unwrap().compare(&first, &second);
     assert!(compare("name").is_lt());
     assert!(compare("state, name desc").is_gt());
     assert!(compare("state").is_eq());
-    assert!(Order::parse("nome").is_err());
-    assert!(Order::parse("name down").is_err());
-    assert!(Order::parse("name,").is_err());
+    assert!(Order::parse("nome", Subject::Clusters).is_err());
+    assert!(Order::parse("name down", Subject::Clusters).is_err());
+    assert!(Order::parse("name,", Subject::Clusters).is_err());
+}
+
+#[test]
+fn versions_have_fields_of_their_own() {
+    let version = serde_json::json!({"raw_id": "4.20.8", "channel_group": "fast", "enabled": true});
+    let search =
+        |text: &str| Expression::parse(text, Subject::Versions).map(|search| search.matches(&version));
+    assert_eq!(search("channel_group = 'fast' and enabled = true"), Ok(true));
+    assert_eq!(search("channel_group = 'stable'"), Ok(false));
+    assert!(search("azure.subscription_id = 's'").unwrap_err().problem.contains("the fields are id, raw_id"));
+    assert!(Expression::parse("channel_group = 'fast'", Subject::Clusters).is_err());
 }

@@ -199,7 +199,11 @@ fn all_is_well(bundle: &Bundle) -> Value {
             let last = inner.last().unwrap();
             match last["kind"].as_str().unwrap() {
                 "HostedCluster" => hosted_cluster_report("True"),
-                _ => node_pool_report("True", last["spec"]["replicas"].as_i64().unwrap()),
+                _ => {
+                    let spec = &last["spec"];
+                    let count = spec["replicas"].as_i64().or_else(|| spec["autoScaling"]["min"].as_i64());
+                    node_pool_report("True", count.unwrap())
+                }
             }
         }
         other => panic!("{other}"),

@@ -43,7 +43,7 @@ async fn a_scaled_pool_is_ready_again_once_its_new_number_of_nodes_was_seen() {
     let caller = Context::new(PATIENCE).with_correlation_id(OTHER_CORRELATION);
     let update = scale_to(3, "scale");
     let asked = service.client.node_pool_update(&caller, &pool.cluster_id, &pool.id, &update).await.unwrap();
-    assert_eq!((asked.replicas, asked.status.state.value), (3, NodePoolStateValue::ValidatingUpdate));
+    assert_eq!((asked.replicas, asked.status.state.value), (Some(3), NodePoolStateValue::ValidatingUpdate));
     assert_eq!(asked.properties[properties::OPERATION_ID], "scale");
     let bundle = until_posted(&world, &pool, 3).await;
     assert_eq!((bundle.version, bundle.correlation.as_deref()), (2, Some(OTHER_CORRELATION)));
@@ -58,7 +58,7 @@ async fn a_scaled_pool_is_ready_again_once_its_new_number_of_nodes_was_seen() {
     .await;
     world.maestro.report(&work(&pool), node_pool_report("True", 3));
     let ready = service.until_node_pool(&pool, NodePoolStateValue::Ready).await;
-    assert_eq!((ready.replicas, ready.status.current_replicas), (3, 3));
+    assert_eq!((ready.replicas, ready.status.current_replicas), (Some(3), 3));
 
     // The same operation again, and another one that asks for nothing new.
     for operation in ["scale", "again"] {
@@ -103,7 +103,7 @@ async fn a_kill_at_any_request_of_a_change_ends_in_the_number_asked_for() {
         world.switch.release();
         let service = world.start().await;
         let ready = service.until_node_pool(&pool, NodePoolStateValue::Ready).await;
-        assert_eq!((ready.replicas, ready.status.current_replicas), (1, 1), "{requests}");
+        assert_eq!((ready.replicas, ready.status.current_replicas), (Some(1), 1), "{requests}");
         assert_eq!(world.maestro.bundle(&work(&pool)).unwrap().version, 2, "{requests}");
     }
 }
@@ -130,9 +130,15 @@ async fn what_cannot_be_changed_is_refused_with_its_field() {
         let status = response.status().as_u16();
         (status, serde_json::from_slice::<Value>(&response.bytes().await.unwrap()).unwrap())
     };
-    let (status, body) = patch("", json!({"version": {"id": "openshift-v4.20.4"}})).await;
+    let (status, body) = patch("", json!({"auto_repair": false})).await;
     assert_eq!(status, 400, "{body}");
-    assert!(body["reason"].as_str().unwrap().contains("unknown field `version`"), "{body}");
+    assert!(body["reason"].as_str().unwrap().contains("unknown field `auto_repair`"), "{body}");
+    let (status, body) = patch("", json!({"version": {"id": "openshift-v4.20.4"}})).await;
+    assert_eq!(
+        (status, &body["details"][0]["target"]),
+        (400, &json!("version.id")),
+        "newer than the cluster"
+    );
     let (status, body) = patch("?dryRun=true", json!({"replicas": 4})).await;
     assert_eq!((status, &body["replicas"]), (200, &json!(4)));
     let unchanged = service.client.node_pool_get(&context(), &pool.cluster_id, &pool.id).await.unwrap();

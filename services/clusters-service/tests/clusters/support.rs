@@ -199,13 +199,15 @@ pub(crate) fn scale_to(replicas: u32, operation: &str) -> NodePoolUpdate {
 
 pub(crate) fn new_node_pool(name: &str) -> NewNodePool {
     NewNodePool {
-        id: name.parse().unwrap(),
-        replicas: 2,
+        replicas: Some(2),
         auto_repair: true,
-        version: None,
         labels: [("tier".to_owned(), "web".to_owned())].into(),
-        taints: Vec::new(),
         properties: [(properties::OPERATION_ID.to_owned(), format!("create-{name}"))].into(),
-        azure_node_pool: AzureNodePool { resource_name: name.into(), vm_size: "Standard_D8s_v3".into() },
+        azure_node_pool: AzureNodePool {
+            resource_name: name.into(),
+            vm_size: "Standard_D8s_v3".into(),
+            ..AzureNodePool::default()
+        },
+        ..NewNodePool::new(name.parse().unwrap())
     }
 }

@@ -23,6 +23,15 @@ pub(super) struct TestEdge {
     pub(super) to: &'static str,
 }
 
+/// What a layer may use beyond its row in what only its feature `testing` turns on.
+#[derive(Debug)]
+pub(super) struct Testing {
+    /// Folders that it holds for.
+    pub(super) folders: &'static [&'static str],
+    /// Folders of ours, and outside crates.
+    pub(super) may_use: &'static [&'static [&'static str]],
+}
+
 const VOCABULARY: &[&str] = &["base/arm", "base/api", "base/crds"];
 const BASE: &[&str] = &["base/*"];
 const CONTRACTS: &[&str] = &["platform/*/api", "services/*/api"];
@@ -67,6 +76,12 @@ pub(super) const LAYERS: &[Layer] = &[
         why: "mechanism knows neither the store nor any service",
     },
     Layer {
+        folders: &["base/access"],
+        may_use: &[&["base/arm", "base/runtime", "base/pki", "base/http"]],
+        must_not_use: &[SQL, UNTYPED_ERRORS],
+        why: "who calls is known from the connection and the request, without a look into the store",
+    },
+    Layer {
         folders: &["base/informer"],
         may_use: &[&["base/runtime"]],
         must_not_use: &[HTTP_SERVERS, SQL, UNTYPED_ERRORS],
@@ -91,6 +106,7 @@ pub(super) const LAYERS: &[Layer] = &[
         why: "applying manifests knows the Kubernetes API and no store",
     },
     Layer {
+        // For what their feature `testing` builds, see also [`TESTING`].
         folders: CONTRACTS,
         may_use: &[VOCABULARY, &["base/runtime", "base/http"]],
         must_not_use: &[HTTP_SERVERS, SQL, UNTYPED_ERRORS],
@@ -142,6 +158,11 @@ pub(super) const LAYERS: &[Layer] = &[
     },
 ];
 
+/// A simulated service speaks its contract over a real port, so that whoever is tested against it cannot tell; it lives
+/// with the contract, so that the two cannot part. Nobody but tests builds it.
+pub(super) const TESTING: &[Testing] =
+    &[Testing { folders: CONTRACTS, may_use: &[HTTP_SERVERS, &["base/pki"]] }];
+
 /// What tests may use beyond their crate's layer. Anything else wants an argument first.
 pub(super) const TEST_EDGES: &[TestEdge] = &[
     // Private servers, and waiting on conditions.
@@ -157,4 +178,6 @@ pub(super) const TEST_EDGES: &[TestEdge] = &[
     TestEdge { from: "services/mce", to: "platform/kubeapi" },
     // The same with an MQTT broker.
     TestEdge { from: "services/maestro", to: "platform/broker" },
+    // What the simulated Clusters Service signs is read back.
+    TestEdge { from: "services/clusters-service/api", to: "base/pki" },
 ];

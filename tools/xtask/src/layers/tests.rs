@@ -11,7 +11,7 @@ impl Member {
         self.uses.push(Use {
             package: folder.replace('/', "-"),
             folder: Some(folder.to_owned()),
-            test_only: false,
+            ..Use::default()
         });
         self
     }
@@ -23,7 +23,19 @@ impl Member {
     }
 
     fn uses_outside(mut self, package: &str) -> Self {
-        self.uses.push(Use { package: package.to_owned(), folder: None, test_only: false });
+        self.uses.push(Use { package: package.to_owned(), ..Use::default() });
+        self
+    }
+
+    /// The last use is turned on by the feature `testing` only.
+    fn for_testing(mut self) -> Self {
+        self.uses.last_mut().unwrap().for_testing = true;
+        self
+    }
+
+    /// The last use turns on the other's feature `testing`.
+    fn with_testing(mut self) -> Self {
+        self.uses.last_mut().unwrap().wants_testing = true;
         self
     }
 }
@@ -70,6 +82,30 @@ fn forbidden_edges_are_named() {
         (member("services/frontend").uses_in_tests("services/backend"), "in its tests"),
         (member("region").uses("bin"), "`bin`"),
         (member("tools/test-support").uses("base/store"), "`base/store`"),
+    ] {
+        let lines = broken(member);
+        assert_eq!(lines.len(), 1, "{lines:?}");
+        assert!(lines[0].contains(offender), "{lines:?}");
+    }
+}
+
+#[test]
+fn a_contract_may_have_a_simulated_server_that_only_tests_build() {
+    for member in [
+        member("services/maestro/api").uses_outside("axum").for_testing(),
+        member("services/maestro/api").uses("base/pki").for_testing(),
+        member("services/maestro/api").uses_in_tests("services/maestro/api").with_testing(),
+        member("services/backend").uses_in_tests("services/maestro/api").with_testing(),
+        member("bench").uses("services/maestro/api").with_testing(),
+    ] {
+        assert_eq!(broken(member), Vec::<String>::new());
+    }
+    for (member, offender) in [
+        (member("services/maestro/api").uses_outside("axum"), "`axum`"),
+        (member("services/maestro/api").uses_outside("sqlx").for_testing(), "`sqlx`"),
+        (member("services/maestro/api").uses("base/store").for_testing(), "`base/store`"),
+        (member("base/arm").uses_outside("axum").for_testing(), "`axum`"),
+        (member("services/backend").uses("services/maestro/api").with_testing(), "outside of tests"),
     ] {
         let lines = broken(member);
         assert_eq!(lines.len(), 1, "{lines:?}");

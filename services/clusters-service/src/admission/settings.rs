@@ -1,0 +1,95 @@
+//! Settings of clusters that may be given and, most of them, changed.
+
+use std::net::IpAddr;
+
+use pilothouse_clusters_service_api::{
+    AllowMode, Autoscaler, CidrBlockAccess, GracePeriod, NewCluster, RegistryConfig,
+};
+
+use crate::refusal::Refusal;
+
+/// More than a week is no limit any more.
+const LONGEST_DRAIN: u32 = 10_080;
+
+/// What a new cluster says of all of them.
+pub(super) fn check(new: &NewCluster) -> Result<(), Refusal> {
+    if new.fips == Some(true) {
+        let problem =
+            "the payload `light` uses cryptography that was not validated; leave it out, or say `false`";
+        return Err(Refusal::not_yet("fips", problem));
+    }
+    drain(new.node_drain_grace_period.as_ref())?;
+    access(new.api.cidr_block_access.as_ref())?;
+    mirrors(new.registry_config.as_ref())?;
+    autoscaler(new.autoscaler.as_ref())
+}
+
+pub(super) fn drain(period: Option<&GracePeriod>) -> Result<(), Refusal> {
+    let Some(period) = period else { return Ok(()) };
+    if period.unit != "minutes" {
+        return Err(Refusal::field("node_drain_grace_period.unit", "it must be `minutes`"));
+    }
+    if period.value > LONGEST_DRAIN {
+        let problem = format!("at most {LONGEST_DRAIN} minutes are possible; 0 is no limit");
+        return Err(Refusal::field("node_drain_grace_period.value", problem));
+    }
+    Ok(())
+}
+
+pub(super) fn access(access: Option<&CidrBlockAccess>) -> Result<(), Refusal> {
+    let Some(access) = access else { return Ok(()) };
+    const FIELD: &str = "api.cidr_block_access.allow.values";
+    let values = &access.allow.values;
+    if access.allow.mode == AllowMode::AllowList && values.is_empty() {
+        return Err(Refusal::field(FIELD, "nobody could reach the API; name a range, or allow all"));
+    }
+    match values.iter().find(|value| !is_range(value)) {
+        Some(value) => Err(Refusal::field(FIELD, format!("`{value}` is neither an address nor a range"))),
+        None => Ok(()),
+    }
+}
+
+/// `203.0.113.7` or `203.0.113.0/24`.
+fn is_range(text: &str) -> bool {
+    let (address, bits) = text.split_once('/').map_or((text, None), |(address, bits)| (address, Some(bits)));
+    match (address.parse::<IpAddr>(), bits.map(str::parse::<u8>)) {
+        (Ok(_), None) => true,
+        (Ok(address), Some(Ok(bits))) => bits <= if address.is_ipv4() { 32 } else { 128 },
+        _ => false,
+    }
+}
+
+pub(super) fn mirrors(config: Option<&RegistryConfig>) -> Result<(), Refusal> {
+    let mut mirrors = config.iter().flat_map(|config| &config.image_digest_mirrors);
+    match mirrors.find(|mirror| mirror.source.is_empty() || mirror.mirrors.is_empty()) {
+        Some(mirror) => {
+            let problem = format!("source `{}` needs a name and at least one mirror", mirror.source);
+            Err(Refusal::field("registry_config.image_digest_mirrors", problem))
+        }
+        None => Ok(()),
+    }
+}
+
+pub(super) fn autoscaler(autoscaler: Option<&Autoscaler>) -> Result<(), Refusal> {
+    let Some(autoscaler) = autoscaler else { return Ok(()) };
+    if let Some(time) = &autoscaler.max_node_provision_time
+        && !is_duration(time)
+    {
+        let problem = format!("`{time}` is not a time such as `15m` or `900s`");
+        return Err(Refusal::field("autoscaler.max_node_provision_time", problem));
+    }
+    if autoscaler.max_pod_grace_period.is_some_and(|seconds| seconds < 0) {
+        return Err(Refusal::field("autoscaler.max_pod_grace_period", "it cannot be negative"));
+    }
+    Ok(())
+}
+
+/// Numbers, each with its unit.
+fn is_duration(text: &str) -> bool {
+    let units = |character| matches!(character, 'h' | 'm' | 's');
+    let parts: Vec<_> = text.split_inclusive(units).collect();
+    !parts.is_empty()
+        && parts
+            .iter()
+            .all(|part| part.strip_suffix(units).is_some_and(|number| number.parse::<u32>().is_ok()))
+}

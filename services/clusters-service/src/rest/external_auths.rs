@@ -1,0 +1,78 @@
+use super::{
+    Bytes, Context, Extension, Path, RawQuery, Response, Shared, State, StatusCode, body, created,
+    list_query, mode,
+};
+use axum::response::IntoResponse as _;
+use pilothouse_clusters_service_api::{ExternalAuthId, ExternalAuthUpdate, InvalidId, NewExternalAuth};
+
+use crate::refusal::{Refusal, cluster_id};
+
+/// An id that is none is the id of nothing.
+fn external_auth_id(text: &str) -> Result<ExternalAuthId, Refusal> {
+    text.parse().map_err(|_: InvalidId| Refusal::external_auth_not_found(text))
+}
+
+pub(super) async fn list(
+    State(rest): Shared,
+    Extension(context): Extension<Context>,
+    Path(cluster): Path<String>,
+    RawQuery(query): RawQuery,
+) -> Response {
+    let outcome = async {
+        rest.clusters.external_auth_list(&cluster_id(&cluster)?, list_query(query.as_deref())?).await
+    };
+    rest.answer(&context, StatusCode::OK, outcome.await)
+}
+
+pub(super) async fn create(
+    State(rest): Shared,
+    Extension(context): Extension<Context>,
+    Path(cluster): Path<String>,
+    RawQuery(query): RawQuery,
+    bytes: Bytes,
+) -> Response {
+    let mode = mode(query.as_deref());
+    let outcome = async {
+        let new: NewExternalAuth = body(&bytes)?;
+        rest.clusters.external_auth_create(&context, &cluster_id(&cluster)?, new, mode).await
+    };
+    rest.answer(&context, created(mode), outcome.await)
+}
+
+pub(super) async fn get(
+    State(rest): Shared,
+    Extension(context): Extension<Context>,
+    Path((cluster, id)): Path<(String, String)>,
+) -> Response {
+    let outcome =
+        async { rest.clusters.external_auth_get(&cluster_id(&cluster)?, &external_auth_id(&id)?).await };
+    rest.answer(&context, StatusCode::OK, outcome.await)
+}
+
+pub(super) async fn update(
+    State(rest): Shared,
+    Extension(context): Extension<Context>,
+    Path((cluster, id)): Path<(String, String)>,
+    RawQuery(query): RawQuery,
+    bytes: Bytes,
+) -> Response {
+    let outcome = async {
+        let update: ExternalAuthUpdate = body(&bytes)?;
+        let (cluster, id) = (cluster_id(&cluster)?, external_auth_id(&id)?);
+        rest.clusters.external_auth_update(&context, &cluster, &id, update, mode(query.as_deref())).await
+    };
+    rest.answer(&context, StatusCode::OK, outcome.await)
+}
+
+pub(super) async fn delete(
+    State(rest): Shared,
+    Extension(context): Extension<Context>,
+    Path((cluster, id)): Path<(String, String)>,
+) -> Response {
+    let outcome =
+        async { rest.clusters.external_auth_delete(&cluster_id(&cluster)?, &external_auth_id(&id)?).await };
+    match outcome.await {
+        Ok(()) => StatusCode::NO_CONTENT.into_response(),
+        Err(refusal) => rest.refuse(&context, refusal),
+    }
+}
