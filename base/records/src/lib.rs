@@ -14,20 +14,29 @@
 //! All documents of a subscription are in its partition, so that a resource and its operation are written in one
 //! transaction ([`Change`]): whoever sees one sees the other. Queries are methods of [`Records`], one file per kind.
 
+mod action;
 mod change;
 mod cluster;
 mod error;
+mod external_auth;
+mod membership;
 mod node_pool;
 mod operation;
 mod records;
+mod reservation;
 mod stored;
 mod subscription;
 
-pub use self::change::Change;
-pub use self::cluster::Cluster;
+pub use self::action::AdminAction;
+pub use self::change::{Change, Committed};
+pub use self::cluster::{Cluster, Hold};
 pub use self::error::Error;
+pub use self::external_auth::ExternalAuth;
+pub use self::membership::Membership;
 pub use self::node_pool::NodePool;
-pub use self::operation::{Followed, Operation, OperationFeed, Request, Step};
+pub use self::operation::feed::{Followed, HoldFeed, Holds, OperationFeed};
+pub use self::operation::{CredentialWork, Notification, Operation, OperationFilter, Request, Step, Waiting};
 pub use self::records::{Listed, Records, catalog};
+pub use self::reservation::Reservation;
 pub use self::stored::Stored;
 pub use self::subscription::{Subscription, SubscriptionState};

@@ -47,7 +47,7 @@ impl Records {
         limit: usize,
         token: Option<&str>,
     ) -> Result<Listed<NodePool>, Error> {
-        match self.of_cluster(cluster)? {
+        match self.below(&NODE_POOLS, cluster)? {
             Some(query) => self.page(query.limit(limit), token).await,
             None => Ok(Listed { items: Vec::new(), next: None }),
         }
@@ -55,15 +55,18 @@ impl Records {
 
     /// All node pools of a cluster.
     pub async fn node_pool_all(&self, cluster: &ResourceId) -> Result<Vec<Stored<NodePool>>, Error> {
-        match self.of_cluster(cluster)? {
+        match self.below(&NODE_POOLS, cluster)? {
             Some(query) => self.all(query).await,
             None => Ok(Vec::new()),
         }
     }
 
-    fn of_cluster(&self, cluster: &ResourceId) -> Result<Option<Query>, Error> {
-        let Ok(subscription) = cluster.subscription_id() else { return Ok(None) };
-        let query = Query::partition(&NODE_POOLS, &partition(subscription)?);
-        Ok(Some(query.prefix(format!("{}/", cluster.key()))))
+    /// A part of all node pools, subscription by subscription.
+    pub async fn node_pool_list_all(
+        &self,
+        limit: usize,
+        token: Option<&str>,
+    ) -> Result<Listed<NodePool>, Error> {
+        self.page(Query::all(&NODE_POOLS).limit(limit), token).await
     }
 }

@@ -1,14 +1,15 @@
 use jiff::Timestamp;
 use pilothouse_arm::{
-    ErrorDetails, OperationId, OperationStatus, ProvisioningState, ResourceId, StepStatus, SubscriptionId,
+    ErrorCode, ErrorDetails, OperationId, OperationStatus, ProvisioningState, ResourceId, StepStatus,
+    SubscriptionId,
 };
-use pilothouse_store::{DocumentId, Feed, Query, Revision};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::error::Error;
-use crate::records::{OPERATIONS, Records, partition};
-use crate::stored::Stored;
+use crate::records::clip;
+
+pub(crate) mod feed;
+mod query;
 
 /// One piece of work on a resource, from its acceptance to its end.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -44,6 +45,76 @@ pub struct Operation {
     pub clusters_service_request: Option<Value>,
     /// What happened so far, in order.
     pub steps: Vec<Step>,
+    /// Where ARM wants to hear of the end, and whether it has.
+    #[serde(default)]
+    pub notification: Option<Notification>,
+    /// What was asked for and what came of it, for [`Request::RequestCredential`].
+    #[serde(default)]
+    pub credential: Option<CredentialWork>,
+    /// Why it waits, if its last attempt failed or its cluster is on hold.
+    #[serde(default)]
+    pub waiting: Option<Waiting>,
+    /// From when its deadline counts; an administrator may begin anew.
+    #[serde(default)]
+    pub requeued_at: Option<Timestamp>,
+}
+
+/// Who is to be told of an operation's end.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Notification {
+    /// Where.
+    pub uri: String,
+    /// When it was told.
+    #[serde(default)]
+    pub delivered_at: Option<Timestamp>,
+    /// How often it was tried.
+    #[serde(default)]
+    pub attempts: u32,
+    /// What came of the last attempt, unless it was delivered.
+    #[serde(default)]
+    pub last_error: Option<String>,
+    /// It was tried for as long as it makes sense.
+    #[serde(default)]
+    pub given_up: bool,
+    /// When it is tried again.
+    #[serde(default)]
+    pub next_at: Option<Timestamp>,
+}
+
+/// The making of a credential. Nothing of it is secret: the certificate stays at Clusters Service.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CredentialWork {
+    /// What is to be signed, if the caller keeps the key.
+    pub certificate_signing_request: Option<String>,
+    /// Its id at Clusters Service within the cluster, once it has one.
+    pub clusters_service_id: Option<String>,
+}
+
+/// Why an operation waits.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Waiting {
+    /// In words.
+    pub reason: String,
+    /// Since when.
+    pub since: Timestamp,
+    /// How often it was tried in vain.
+    pub attempts: u32,
+    /// When it is tried again; none if something has to happen first.
+    pub next_at: Option<Timestamp>,
+}
+
+/// Which operations a list has.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OperationFilter {
+    /// Of this subscription.
+    pub subscription: Option<SubscriptionId>,
+    /// That have not ended.
+    pub active_only: bool,
+    /// On this resource itself.
+    pub resource: Option<ResourceId>,
 }
 
 /// What is to be done.
@@ -55,6 +126,10 @@ pub enum Request {
     Update,
     /// Remove it.
     Delete,
+    /// Make a credential for it.
+    RequestCredential,
+    /// Make all its credentials worthless.
+    RevokeCredentials,
 }
 
 /// One step of an operation.
@@ -67,6 +142,9 @@ pub struct Step {
     pub component: String,
     /// What it is at.
     pub state: ProvisioningState,
+    /// Which attempt at it this is, from one.
+    #[serde(default = "first")]
+    pub attempt: u32,
     /// When it began.
     pub started_at: Timestamp,
     /// When it ended.
@@ -82,18 +160,64 @@ pub(crate) struct Document<'a> {
     phase: &'static str,
     /// The cluster whose turn it is; only while there is something to do.
     active_on: Option<String>,
+    resource_key: String,
+    active_resource: Option<String>,
+    awaiting: Option<&'static str>,
     #[serde(flatten)]
     operation: &'a Operation,
 }
 
 const ACTIVE: &str = "active";
 const ENDED: &str = "ended";
+const AWAITING_NOTIFICATION: &str = "notification";
+
+/// Documents from before attempts were counted have none.
+fn first() -> u32 {
+    1
+}
 
 impl Operation {
     /// The present form.
     pub const SCHEMA: u32 = 1;
 
-    /// The cluster that it is about, or whose node pool it is about: what work takes turns on.
+    /// An operation that has just been accepted, of nobody in particular.
+    pub fn new(
+        id: OperationId,
+        request: Request,
+        resource: ResourceId,
+        location: impl Into<String>,
+        now: Timestamp,
+    ) -> Self {
+        Self {
+            schema: Self::SCHEMA,
+            id,
+            location: location.into(),
+            request,
+            resource,
+            state: match request {
+                Request::Delete => ProvisioningState::Deleting,
+                Request::Create
+                | Request::Update
+                | Request::RequestCredential
+                | Request::RevokeCredentials => ProvisioningState::Accepted,
+            },
+            error: None,
+            started_at: now,
+            changed_at: now,
+            correlation_id: id.to_string(),
+            client_request_id: None,
+            tenant_id: None,
+            client_id: None,
+            clusters_service_request: None,
+            steps: Vec::new(),
+            notification: None,
+            credential: None,
+            waiting: None,
+            requeued_at: None,
+        }
+    }
+
+    /// The cluster that it is about, or whose child it is about: what work takes turns on.
     pub fn cluster(&self) -> ResourceId {
         let parent = || self.resource.parent().filter(|parent| parent.provider_namespace().is_some());
         if self.resource.resource_type().as_str().matches('/').count() > 1 {
@@ -111,20 +235,48 @@ impl Operation {
         }
     }
 
-    /// Notes that a step is under way, or what it is at. Beginning it anew changes nothing but the message.
+    /// Ends it without its having been carried out.
+    pub fn cancel(&mut self, reason: &str, now: Timestamp) {
+        self.steps_abandon(ProvisioningState::Canceled, now);
+        self.waiting = None;
+        self.error = Some(ErrorDetails {
+            target: Some(self.resource.to_string()),
+            ..ErrorDetails::new(ErrorCode::Canceled, reason)
+        });
+        self.enter(ProvisioningState::Canceled, now);
+    }
+
+    /// Notes that a step is under way, or what it is at. One that has succeeded stays as it is; one that has failed is
+    /// begun again, as another attempt.
     pub fn step_begin(&mut self, number: u8, component: &str, message: impl Into<String>, now: Timestamp) {
         let message = message.into();
-        match self.steps.iter_mut().find(|step| step.number == number && step.component == component) {
+        match self.step_mut(number, component) {
             Some(step) if step.finished_at.is_none() => step.message = message,
-            Some(_) => {}
+            Some(step) if step.state == ProvisioningState::Succeeded => {}
+            Some(step) => {
+                step.attempt = step.attempt.saturating_add(1);
+                step.state = ProvisioningState::Provisioning;
+                step.finished_at = None;
+                step.message = message;
+            }
             None => self.steps.push(Step {
                 number,
                 component: component.to_owned(),
                 state: ProvisioningState::Provisioning,
+                attempt: 1,
                 started_at: now,
                 finished_at: None,
                 message,
             }),
+        }
+    }
+
+    /// Notes that an attempt at a step came to nothing and that another is made later; the step is the next attempt from
+    /// now on.
+    pub fn step_again(&mut self, number: u8, component: &str, message: impl Into<String>, now: Timestamp) {
+        self.step_begin(number, component, message, now);
+        if let Some(step) = self.step_mut(number, component).filter(|step| step.finished_at.is_none()) {
+            step.attempt = step.attempt.saturating_add(1);
         }
     }
 
@@ -139,8 +291,7 @@ impl Operation {
     ) {
         let message = message.into();
         self.step_begin(number, component, message.clone(), now);
-        let step = self.steps.iter_mut().find(|step| step.number == number && step.component == component);
-        if let Some(step) = step.filter(|step| step.finished_at.is_none()) {
+        if let Some(step) = self.step_mut(number, component).filter(|step| step.finished_at.is_none()) {
             step.state = state;
             step.finished_at = Some(now);
             step.message = message;
@@ -158,11 +309,12 @@ impl Operation {
     /// The document behind `Azure-AsyncOperation`.
     pub fn status(&self, subscription: SubscriptionId) -> OperationStatus {
         let step = |step: &Step| {
-            let Step { number, component, state, started_at, finished_at, message } = step.clone();
+            let Step { number, component, state, attempt, started_at, finished_at, message } = step.clone();
             StepStatus {
                 name: number.to_string(),
                 component,
                 status: state,
+                attempt,
                 start_time: started_at,
                 end_time: finished_at,
                 message,
@@ -184,84 +336,35 @@ impl Operation {
         let active = !self.state.is_terminal();
         Document {
             phase: if active { ACTIVE } else { ENDED },
-            active_on: active.then(|| self.cluster().key()),
+            active_on: active.then(|| clip(self.cluster().key())),
+            resource_key: clip(self.resource.key()),
+            active_resource: active.then(|| clip(self.resource.key())),
+            awaiting: self.awaits_notification().then_some(AWAITING_NOTIFICATION),
             operation: self,
         }
     }
-}
 
-impl Records {
-    /// One operation, if it is still kept.
-    pub async fn operation_get(
-        &self,
-        subscription: SubscriptionId,
-        id: OperationId,
-    ) -> Result<Option<Stored<Operation>>, Error> {
-        let document = self
-            .store
-            .get(&OPERATIONS, &partition(subscription)?, &DocumentId::try_new(id.to_string())?)
-            .await?;
-        Ok(document.as_ref().map(Stored::of).transpose()?)
+    /// Whether it has ended and somebody is still to be told.
+    pub fn awaits_notification(&self) -> bool {
+        let open = |told: &Notification| told.delivered_at.is_none() && !told.given_up;
+        self.state.is_terminal() && self.notification.as_ref().is_some_and(open)
     }
 
-    /// All operations that have not ended, of all subscriptions.
-    pub async fn operation_active(&self) -> Result<Vec<Stored<Operation>>, Error> {
-        self.all(Query::all(&OPERATIONS).matching("phase", ACTIVE)).await
-    }
-
-    /// The operations on a cluster and its node pools that have not ended, oldest first.
-    pub async fn operation_active_on(&self, cluster: &ResourceId) -> Result<Vec<Stored<Operation>>, Error> {
-        let Ok(subscription) = cluster.subscription_id() else { return Ok(Vec::new()) };
-        let query = Query::partition(&OPERATIONS, &partition(subscription)?);
-        let mut found = self.all::<Operation>(query.matching("active-on", cluster.key())).await?;
-        found.sort_by_key(|operation| (operation.started_at, operation.id));
-        Ok(found)
-    }
-
-    /// Follows all operations from now on.
-    pub async fn operation_feed(&self) -> Result<OperationFeed, Error> {
-        let now = self.store.list(Query::all(&OPERATIONS).limit(1)).await?.revision;
-        self.feed_after(now)
-    }
-
-    fn feed_after(&self, after: Revision) -> Result<OperationFeed, Error> {
-        Ok(OperationFeed { records: self.clone(), feed: self.store.container_feed(&OPERATIONS, after)? })
+    fn step_mut(&mut self, number: u8, component: &str) -> Option<&mut Step> {
+        self.steps.iter_mut().find(|step| step.number == number && step.component == component)
     }
 }
 
-/// Follows all operations.
-#[derive(Debug)]
-pub struct OperationFeed {
-    records: Records,
-    feed: Feed,
-}
-
-/// What a look at the feed brought.
-#[derive(Debug)]
-pub enum Followed {
-    /// These operations were made or changed.
-    Changed(Vec<Operation>),
-    /// Something was missed: look at all of them.
-    Missed,
-}
-
-impl OperationFeed {
-    /// Waits for the next changes. May be dropped while it waits; nothing is lost.
-    pub async fn next(&mut self) -> Result<Followed, Error> {
-        match self.feed.next().await {
-            Ok(batch) => {
-                let changed = batch.changes.iter().filter_map(|change| change.after.as_ref());
-                Ok(Followed::Changed(
-                    changed
-                        .map(|document| document.parse())
-                        .collect::<Result<_, pilothouse_store::Error>>()?,
-                ))
-            }
-            Err(pilothouse_store::Error::TooOld { .. } | pilothouse_store::Error::NotYet { .. }) => {
-                *self = self.records.operation_feed().await?;
-                Ok(Followed::Missed)
-            }
-            Err(error) => Err(error.into()),
+impl Notification {
+    /// One that has not been tried yet.
+    pub fn new(uri: impl Into<String>) -> Self {
+        Self {
+            uri: uri.into(),
+            delivered_at: None,
+            attempts: 0,
+            last_error: None,
+            given_up: false,
+            next_at: None,
         }
     }
 }

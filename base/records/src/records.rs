@@ -1,6 +1,6 @@
 use std::sync::LazyLock;
 
-use pilothouse_arm::SubscriptionId;
+use pilothouse_arm::{ResourceId, SubscriptionId};
 use pilothouse_store::{Catalog, Container, Continue, Document, Partition, Query, Store};
 use serde::de::DeserializeOwned;
 
@@ -22,12 +22,27 @@ pub struct Listed<T> {
     pub next: Option<String>,
 }
 
-pub(crate) static SUBSCRIPTIONS: LazyLock<Container> = LazyLock::new(|| Container::new("subscriptions"));
-pub(crate) static CLUSTERS: LazyLock<Container> =
-    LazyLock::new(|| Container::new("clusters").with_index("clusters-service", "/clustersServiceId"));
+pub(crate) static SUBSCRIPTIONS: LazyLock<Container> =
+    LazyLock::new(|| Container::new("subscriptions").with_index("deletion-pending", "/deletionPending"));
+pub(crate) static CLUSTERS: LazyLock<Container> = LazyLock::new(|| {
+    Container::new("clusters")
+        .with_index("clusters-service", "/clustersServiceId")
+        .with_index("managed-resource-group", "/foundBy/managedResourceGroup")
+        .with_index("subnet", "/foundBy/subnets/*")
+        .with_index("security-group", "/foundBy/securityGroup")
+});
 pub(crate) static NODE_POOLS: LazyLock<Container> = LazyLock::new(|| Container::new("node-pools"));
+pub(crate) static EXTERNAL_AUTHS: LazyLock<Container> = LazyLock::new(|| Container::new("external-auths"));
+pub(crate) static RESERVATIONS: LazyLock<Container> = LazyLock::new(|| Container::new("reservations"));
+pub(crate) static MEMBERSHIPS: LazyLock<Container> = LazyLock::new(|| Container::new("memberships"));
+pub(crate) static ACTIONS: LazyLock<Container> = LazyLock::new(|| Container::new("admin-actions"));
 pub(crate) static OPERATIONS: LazyLock<Container> = LazyLock::new(|| {
-    Container::new("operations").with_index("phase", "/phase").with_index("active-on", "/activeOn")
+    Container::new("operations")
+        .with_index("phase", "/phase")
+        .with_index("active-on", "/activeOn")
+        .with_index("resource", "/resourceKey")
+        .with_index("active-resource", "/activeResource")
+        .with_index("notification", "/awaiting")
 });
 
 /// What the store of the resource provider must be opened with.
@@ -36,7 +51,16 @@ pub(crate) static OPERATIONS: LazyLock<Container> = LazyLock::new(|| {
 ///
 /// Never for these declarations; the store checks them all the same.
 pub fn catalog() -> Result<Catalog, pilothouse_store::Error> {
-    Catalog::try_new([SUBSCRIPTIONS.clone(), CLUSTERS.clone(), NODE_POOLS.clone(), OPERATIONS.clone()])
+    Catalog::try_new([
+        SUBSCRIPTIONS.clone(),
+        CLUSTERS.clone(),
+        NODE_POOLS.clone(),
+        EXTERNAL_AUTHS.clone(),
+        OPERATIONS.clone(),
+        ACTIONS.clone(),
+        RESERVATIONS.clone(),
+        MEMBERSHIPS.clone(),
+    ])
 }
 
 impl Records {
@@ -50,6 +74,13 @@ impl Records {
         &self.store
     }
 
+    /// What of a container stands below a cluster. An id whose subscription is none has nothing below it.
+    pub(crate) fn below(&self, container: &Container, cluster: &ResourceId) -> Result<Option<Query>, Error> {
+        let Ok(subscription) = cluster.subscription_id() else { return Ok(None) };
+        let query = Query::partition(container, &partition(subscription)?);
+        Ok(Some(query.prefix(format!("{}/", cluster.key()))))
+    }
+
     pub(crate) async fn page<T: DeserializeOwned>(
         &self,
         query: Query,
@@ -60,7 +91,12 @@ impl Records {
             None => query,
         };
         let page = match self.store.list(query).await {
-            Err(error @ pilothouse_store::Error::TooOld { .. }) => return Err(Error::Continuation(error)),
+            // A mark that somebody made up may be of no moment that was.
+            Err(
+                error @ (pilothouse_store::Error::TooOld { .. } | pilothouse_store::Error::NotYet { .. }),
+            ) if token.is_some() => {
+                return Err(Error::Continuation(error));
+            }
             page => page?,
         };
         Ok(Listed {
@@ -91,4 +127,13 @@ fn parsed<T: DeserializeOwned>(documents: &[Document]) -> Result<Vec<Stored<T>>,
 /// The partition of a subscription.
 pub(crate) fn partition(subscription: SubscriptionId) -> Result<Partition, pilothouse_store::Error> {
     Partition::try_new(subscription.to_string())
+}
+
+/// As much of a key as an index takes. What is found by it is compared in full.
+pub(crate) fn clip(mut key: String) -> String {
+    const LONGEST: usize = 500;
+    if key.len() > LONGEST {
+        key.truncate((0..=LONGEST).rev().find(|end| key.is_char_boundary(*end)).unwrap_or_default());
+    }
+    key
 }

@@ -17,6 +17,13 @@ impl<T: DeserializeOwned> Stored<T> {
     }
 }
 
+impl<T> Stored<T> {
+    /// Names this version of the record and no other; fit for an `ETag` header once it is quoted.
+    pub fn etag(&self) -> &str {
+        self.etag.as_str()
+    }
+}
+
 impl<T> Deref for Stored<T> {
     type Target = T;
 

@@ -1,7 +1,9 @@
 use std::fmt;
+use std::ops::Not;
 
 use pilothouse_arm::SubscriptionId;
-use pilothouse_store::{DocumentId, Precondition};
+use pilothouse_runtime::fault;
+use pilothouse_store::{DocumentId, Precondition, Query};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -20,6 +22,9 @@ pub struct Subscription {
     /// Tenant, features and more, as ARM wrote them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub properties: Option<Value>,
+    /// Whether what was in it has yet to be given up, since it was deleted. Ours, and never shown.
+    #[serde(default, skip_serializing_if = "Not::not")]
+    pub deletion_pending: bool,
 }
 
 /// Whether a subscription may use the provider.
@@ -71,7 +76,33 @@ impl Records {
         subscription: &Subscription,
     ) -> Result<(), Error> {
         let document = DocumentId::try_new(id.to_string())?;
+        fault::point("records.subscription.before");
         self.store.put(&SUBSCRIPTIONS, &partition(id)?, document, Precondition::Any, subscription).await?;
+        fault::point("records.subscription.after");
         Ok(())
+    }
+
+    /// Writes a subscription that must be as it was read.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Conflict`] if ARM said something else meanwhile.
+    pub async fn subscription_replace(
+        &self,
+        id: SubscriptionId,
+        subscription: &Stored<Subscription>,
+    ) -> Result<(), Error> {
+        let document = DocumentId::try_new(id.to_string())?;
+        let expected = Precondition::Etag(subscription.etag.clone());
+        fault::point("records.subscription.before");
+        self.store.put(&SUBSCRIPTIONS, &partition(id)?, document, expected, &subscription.record).await?;
+        fault::point("records.subscription.after");
+        Ok(())
+    }
+
+    /// Some of the subscriptions that were deleted and still have something in them.
+    pub async fn subscription_deletion_pending(&self) -> Result<Vec<SubscriptionId>, Error> {
+        let page = self.store.list(Query::all(&SUBSCRIPTIONS).matching("deletion-pending", "true")).await?;
+        Ok(page.documents.iter().filter_map(|document| document.id.as_str().parse().ok()).collect())
     }
 }
