@@ -3,7 +3,9 @@
 use jiff::Timestamp;
 use pilothouse_arm::{ErrorDetails, Failure, ProvisioningState};
 use pilothouse_clusters_service_api as clusters_service;
-use pilothouse_clusters_service_api::{ClusterState, NodePoolStateValue};
+use pilothouse_clusters_service_api::{
+    BreakGlassCredentialStatus, ClusterState, ExternalAuthStateValue, NodePoolStateValue,
+};
 use pilothouse_records::{Operation, Request};
 
 #[cfg(test)]
@@ -51,6 +53,7 @@ impl From<&clusters_service::Cluster> for Observed {
             ClusterState::Ready => Phase::Ready,
             ClusterState::Error => Phase::Failed,
             ClusterState::Uninstalling => Phase::Removing,
+            // Hibernating and the like, which nobody asked for.
             _ => Phase::Unknown,
         };
         let error = (phase == Phase::Failed).then(|| {
@@ -76,10 +79,11 @@ impl From<&clusters_service::NodePool> for Observed {
         let phase = match status.state.value {
             NodePoolStateValue::Validating
             | NodePoolStateValue::Pending
-            | NodePoolStateValue::ValidatingUpdate => Phase::Preparing,
+            | NodePoolStateValue::ValidatingUpdate
+            | NodePoolStateValue::PendingUpdate => Phase::Preparing,
             NodePoolStateValue::Installing | NodePoolStateValue::Updating => Phase::Installing,
             NodePoolStateValue::Ready => Phase::Ready,
-            NodePoolStateValue::Error => Phase::Failed,
+            NodePoolStateValue::RecoverableError | NodePoolStateValue::Error => Phase::Failed,
             NodePoolStateValue::Uninstalling => Phase::Removing,
             _ => Phase::Unknown,
         };
@@ -91,6 +95,52 @@ impl From<&clusters_service::NodePool> for Observed {
             error,
             object: format!("node pool {} of cluster {}", node_pool.id, node_pool.cluster_id),
         }
+    }
+}
+
+impl From<&clusters_service::ExternalAuth> for Observed {
+    fn from(external_auth: &clusters_service::ExternalAuth) -> Self {
+        let status = &external_auth.status;
+        let phase = match status.state.value {
+            ExternalAuthStateValue::Validating => Phase::Preparing,
+            ExternalAuthStateValue::Installing | ExternalAuthStateValue::Updating => Phase::Installing,
+            ExternalAuthStateValue::Ready => Phase::Ready,
+            ExternalAuthStateValue::Error => Phase::Failed,
+            ExternalAuthStateValue::Uninstalling => Phase::Removing,
+            _ => Phase::Unknown,
+        };
+        let error =
+            (phase == Phase::Failed).then(|| ("ProvisioningFailed".to_owned(), status.message.clone()));
+        let object =
+            format!("external authentication {} of cluster {}", external_auth.id, external_auth.cluster_id);
+        Self { phase, description: status.message.clone(), error, object }
+    }
+}
+
+impl From<&clusters_service::BreakGlassCredential> for Observed {
+    fn from(credential: &clusters_service::BreakGlassCredential) -> Self {
+        let phase = match credential.status {
+            BreakGlassCredentialStatus::Created => Phase::Installing,
+            BreakGlassCredentialStatus::Issued => Phase::Ready,
+            BreakGlassCredentialStatus::Failed
+            | BreakGlassCredentialStatus::AwaitingRevocation
+            | BreakGlassCredentialStatus::Revoked
+            | BreakGlassCredentialStatus::Expired => Phase::Failed,
+            _ => Phase::Unknown,
+        };
+        let error = match credential.status {
+            BreakGlassCredentialStatus::Failed => Some(("CredentialFailed", credential.message.clone())),
+            BreakGlassCredentialStatus::AwaitingRevocation | BreakGlassCredentialStatus::Revoked => {
+                Some(("CredentialRevoked", "it was revoked before it could be handed over".to_owned()))
+            }
+            BreakGlassCredentialStatus::Expired => {
+                Some(("CredentialExpired", "it expired before it could be handed over".to_owned()))
+            }
+            _ => None,
+        };
+        let object = format!("credential {} of cluster {}", credential.id, credential.cluster_id);
+        let error = error.map(|(code, message)| (code.to_owned(), message));
+        Self { phase, description: credential.message.clone(), error, object }
     }
 }
 
@@ -106,6 +156,18 @@ pub(crate) fn updating(operation: &mut Operation, observed: &Observed, now: Time
     let asked = format!("asked Clusters Service to change {}", observed.object);
     operation.step_end(4, BACKEND, ProvisioningState::Succeeded, asked, now);
     follow(operation, observed, (6, ProvisioningState::Updating), now, deadline);
+}
+
+/// The operation that has a credential issued, after a look at it.
+pub(crate) fn crediting(operation: &mut Operation, observed: &Observed, now: Timestamp, deadline: Timestamp) {
+    creating(operation, observed, now, deadline);
+}
+
+/// The operation that revokes all credentials, when none is left.
+pub(crate) fn revoked(operation: &mut Operation, message: &str, now: Timestamp) {
+    operation.steps_abandon(ProvisioningState::Succeeded, now);
+    operation.step_end(12, CLUSTERS_SERVICE, ProvisioningState::Succeeded, message, now);
+    succeed(operation, "wrote down that they are revoked", now);
 }
 
 /// Whether Clusters Service has been asked, and that was written down.
@@ -125,10 +187,11 @@ fn follow(
 ) {
     match observed.phase {
         Phase::Preparing => waiting(operation, observed, first.0, now),
-        Phase::Installing | Phase::Removing | Phase::Unknown => {
+        Phase::Installing | Phase::Removing => {
             operation.enter(first.1, now);
             waiting(operation, observed, 12, now);
         }
+        Phase::Unknown => {}
         Phase::Ready => {
             operation.steps_abandon(ProvisioningState::Succeeded, now);
             let message = format!("reported ready: {}", observed.description);
@@ -156,6 +219,7 @@ pub(crate) fn deleted(operation: &mut Operation, now: Timestamp) {
     operation.steps_abandon(ProvisioningState::Succeeded, now);
     operation.step_end(12, CLUSTERS_SERVICE, ProvisioningState::Succeeded, "nothing of it is left", now);
     operation.step_end(13, BACKEND, ProvisioningState::Succeeded, "removed its records", now);
+    operation.waiting = None;
     operation.enter(ProvisioningState::Succeeded, now);
 }
 
@@ -167,6 +231,7 @@ pub(crate) fn updated(operation: &mut Operation, now: Timestamp) {
 fn succeed(operation: &mut Operation, message: &str, now: Timestamp) {
     operation.step_end(13, BACKEND, ProvisioningState::Succeeded, message, now);
     operation.step_end(14, FRONTEND, ProvisioningState::Succeeded, "shown as Succeeded", now);
+    operation.waiting = None;
     operation.enter(ProvisioningState::Succeeded, now);
 }
 
@@ -181,17 +246,13 @@ pub(crate) fn fail(operation: &mut Operation, code: impl Into<String>, failure: 
     );
     operation.steps_abandon(ProvisioningState::Failed, now);
     operation.error = Some(ErrorDetails::failure(code, failure));
+    operation.waiting = None;
     operation.enter(ProvisioningState::Failed, now);
 }
 
 /// Ends an operation whose resource is no longer its own.
 pub(crate) fn superseded(operation: &mut Operation, now: Timestamp) {
-    operation.steps_abandon(ProvisioningState::Canceled, now);
-    operation.error = Some(ErrorDetails::new(
-        pilothouse_arm::ErrorCode::Canceled,
-        "The resource is gone, or another operation has taken it over.",
-    ));
-    operation.enter(ProvisioningState::Canceled, now);
+    operation.cancel("The resource is gone, or another operation has taken it over.", now);
 }
 
 /// Notes what is waited for, under the step that the description names. Earlier steps are over then.
@@ -243,6 +304,8 @@ pub(crate) fn start_over(request: Request) -> &'static str {
         Request::Create => "delete the resource and make it anew",
         Request::Update => "ask for the change again",
         Request::Delete => "delete the resource again",
+        Request::RequestCredential => "request a credential again",
+        Request::RevokeCredentials => "revoke the credentials again",
     }
 }
 

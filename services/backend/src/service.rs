@@ -1,22 +1,25 @@
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 use pilothouse_clusters_service_api as clusters_service;
 use pilothouse_http::{Health, Verdict};
-use pilothouse_records::{OperationFeed, Records};
+use pilothouse_records::{HoldFeed, OperationFeed, Records};
 use pilothouse_runtime::reconcile::Options;
 use pilothouse_runtime::{Clock, Controller, OnExit, Shutdown, Tasks};
 use pilothouse_store::Store;
 use prometheus_client::registry::Registry;
 use uuid::Uuid;
 
+use crate::active::Active;
 use crate::config::Config;
 use crate::controller::Operations;
 use crate::error::Error;
 use crate::leases::Leases;
 use crate::metrics::Metrics;
-use crate::wake::{Watch, follow_operations};
+use crate::notifications::{self, Notifications};
+use crate::sweep::Sweep;
+use crate::wake::{Watch, follow_holds, follow_operations};
 
 /// How long passes have to end.
 const DRAIN: Duration = Duration::from_secs(25);
@@ -40,10 +43,14 @@ pub struct Deps<'a> {
 #[derive(Debug)]
 pub struct Service {
     feed: OperationFeed,
+    holds: HoldFeed,
     records: Records,
     clusters_service: clusters_service::Client,
-    controller: Controller<Operations>,
+    operations: Controller<Operations>,
+    notifications: Controller<Notifications>,
+    sweep: Sweep,
     leases: Arc<Leases>,
+    active: Arc<Active>,
     connected: Arc<AtomicBool>,
     metrics: Metrics,
 }
@@ -53,17 +60,37 @@ impl Service {
     ///
     /// # Errors
     ///
-    /// When the store cannot be read.
+    /// When the store cannot be read, or the authorities that notifications are to trust.
     pub async fn build(config: Config, deps: Deps<'_>) -> Result<Self, Error> {
         let Deps { store, clusters_service, clock, health, registry } = deps;
         let metrics = Metrics::register(registry);
         let records = Records::new(store.clone());
         // Before the first listing, so that nothing falls between the two.
         let feed = records.operation_feed().await?;
+        let holds = records.hold_feed().await?;
         let holder = format!("backend-{}", Uuid::new_v4());
-        let leases = Arc::new(Leases::new(store, holder, config.lease.0, metrics.clone()));
-        let options =
-            Options { resync: config.resync.0, concurrency: config.concurrency, ..Options::default() };
+        let leases = Arc::new(Leases::new(store.clone(), holder.clone(), config.lease.0, metrics.clone()));
+        let resync = config.resync.0;
+        let notifications = Notifications {
+            records: records.clone(),
+            clock: clock.clone(),
+            metrics: metrics.clone(),
+            client: notifications::client(&config.notifications)?,
+            config: config.notifications.clone(),
+        };
+        let options = Options { resync, concurrency: config.notifications.concurrency, ..Options::default() };
+        let notifications = Controller::new("notifications", notifications, options);
+        let sweep = Sweep {
+            records: records.clone(),
+            store,
+            holder,
+            clusters_service: clusters_service.clone(),
+            metrics: metrics.clone(),
+            every: config.sweep.0,
+            call_limit: config.call_limit.0,
+            page: AtomicU32::new(1),
+        };
+        let options = Options { resync, concurrency: config.concurrency, ..Options::default() };
         let operations = Operations {
             records: records.clone(),
             clusters_service: clusters_service.clone(),
@@ -72,6 +99,7 @@ impl Service {
             metrics: metrics.clone(),
             config,
         };
+        let operations = Controller::new("operations", operations, options);
         let connected = Arc::new(AtomicBool::new(false));
         health.register("clusters-service-watch", {
             let connected = connected.clone();
@@ -80,8 +108,20 @@ impl Service {
                 false => Verdict::warning("Clusters Service cannot be followed; operations wait for it"),
             }
         });
-        let controller = Controller::new("operations", operations, options);
-        Ok(Self { feed, records, clusters_service, controller, leases, connected, metrics })
+        let active = Arc::new(Active::new(metrics.clone()));
+        Ok(Self {
+            feed,
+            holds,
+            records,
+            clusters_service,
+            operations,
+            notifications,
+            sweep,
+            leases,
+            active,
+            connected,
+            metrics,
+        })
     }
 
     /// Works until shutdown; returns when running passes have ended and the leases are given back.
@@ -90,13 +130,24 @@ impl Service {
     ///
     /// When passes do not end in time.
     pub async fn run(self, shutdown: Shutdown) -> Result<(), Error> {
-        let Self { feed, records, clusters_service, controller, leases, connected, metrics } = self;
         let tasks = Tasks::new("backend", shutdown.clone());
-        let handle = controller.spawn(&tasks);
-        let watch = Watch { client: clusters_service, records, handle: handle.clone(), connected, metrics };
-        // Both only wake: stopping them anywhere loses nothing.
-        tasks.spawn("follow operations", OnExit::Expendable, follow_operations(feed, handle));
+        let operations = self.operations.spawn(&tasks);
+        let notifications = self.notifications.spawn(&tasks);
+        let watch = Watch {
+            client: self.clusters_service,
+            records: self.records,
+            handle: operations.clone(),
+            active: self.active.clone(),
+            connected: self.connected,
+            metrics: self.metrics,
+        };
+        // These only wake, or begin anew the next time: stopping them anywhere loses nothing.
+        let following = follow_operations(self.feed, self.active, operations.clone(), notifications);
+        tasks.spawn("follow operations", OnExit::Expendable, following);
+        tasks.spawn("follow holds", OnExit::Expendable, follow_holds(self.holds, operations));
         tasks.spawn("follow Clusters Service", OnExit::Expendable, watch.run());
+        tasks.spawn("find orphans", OnExit::Expendable, self.sweep.run());
+        let leases = self.leases;
         tasks.spawn("renew leases", OnExit::Expendable, {
             let leases = leases.clone();
             async move {

@@ -1,4 +1,4 @@
-//! What wakes the controller.
+//! What wakes the controllers.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -8,28 +8,53 @@ use futures::StreamExt as _;
 use pilothouse_arm::ResourceId;
 use pilothouse_clusters_service_api as clusters_service;
 use pilothouse_clusters_service_api::{Change, ClusterId, Cursor};
-use pilothouse_records::{Followed, OperationFeed, Records};
+use pilothouse_records::{Followed, HoldFeed, Holds, OperationFeed, Records};
 use pilothouse_runtime::reconcile::Handle;
 use pilothouse_runtime::{Chain, Policy, TaskError};
 use tracing::{debug, info, warn};
 
+use crate::active::Active;
 use crate::metrics::Metrics;
+use crate::notifications::Key;
 
-/// Wakes for every operation that is made or changed.
+/// Wakes for every operation that is made, changed or ended.
 pub(crate) async fn follow_operations(
     mut feed: OperationFeed,
-    handle: Handle<ResourceId>,
+    active: Arc<Active>,
+    operations: Handle<ResourceId>,
+    notifications: Handle<Key>,
 ) -> Result<(), TaskError> {
     let mut delays = Policy::RECONNECT.delays();
+    // Everything there is has to be counted before what changes it.
+    let mut behind = true;
     loop {
-        match feed.next().await {
-            Ok(Followed::Changed(operations)) => {
-                delays = Policy::RECONNECT.delays();
-                for operation in operations.iter().filter(|operation| !operation.state.is_terminal()) {
-                    handle.wake(operation.cluster());
+        let followed = if behind {
+            feed.active().await.map(|all| {
+                active.replace(&all);
+                behind = false;
+            })
+        } else {
+            feed.next().await.map(|followed| match followed {
+                Followed::Changed(changed) => {
+                    for operation in &changed {
+                        active.note(operation);
+                        if !operation.state.is_terminal() {
+                            operations.wake(operation.cluster());
+                        } else if operation.awaits_notification() {
+                            Key::of(operation).into_iter().for_each(|key| notifications.wake(key));
+                        }
+                    }
                 }
-            }
-            Ok(Followed::Missed) => handle.wake_all(),
+                Followed::Missed => {
+                    behind = true;
+                    active.invalidate();
+                    operations.wake_all();
+                    notifications.wake_all();
+                }
+            })
+        };
+        match followed {
+            Ok(()) => delays = Policy::RECONNECT.delays(),
             Err(error) => {
                 let delay = delays.next().unwrap_or_default();
                 warn!(error = %Chain(&error), ?delay, "operations cannot be followed for a moment");
@@ -39,11 +64,34 @@ pub(crate) async fn follow_operations(
     }
 }
 
-/// Wakes for everything that Clusters Service says.
+/// Wakes for every cluster that is put on hold or released.
+pub(crate) async fn follow_holds(
+    mut feed: HoldFeed,
+    operations: Handle<ResourceId>,
+) -> Result<(), TaskError> {
+    let mut delays = Policy::RECONNECT.delays();
+    loop {
+        match feed.next().await {
+            Ok(Holds::Changed(clusters)) => {
+                delays = Policy::RECONNECT.delays();
+                clusters.into_iter().for_each(|cluster| operations.wake(cluster));
+            }
+            Ok(Holds::Missed) => operations.wake_all(),
+            Err(error) => {
+                let delay = delays.next().unwrap_or_default();
+                warn!(error = %Chain(&error), ?delay, "holds cannot be followed for a moment");
+                tokio::time::sleep(delay).await;
+            }
+        }
+    }
+}
+
+/// Wakes for everything that Clusters Service says of clusters that are being worked on.
 pub(crate) struct Watch {
     pub(crate) client: clusters_service::Client,
     pub(crate) records: Records,
     pub(crate) handle: Handle<ResourceId>,
+    pub(crate) active: Arc<Active>,
     pub(crate) connected: Arc<AtomicBool>,
     pub(crate) metrics: Metrics,
 }
@@ -79,13 +127,14 @@ impl Watch {
             let event = event?;
             match &event.change {
                 Change::Cluster(cluster) => match cluster.azure.resource_id().parse() {
-                    Ok(id) => self.handle.wake(id),
+                    Ok(id) => self.wake(id),
                     Err(error) => debug!(%error, "a cluster stands for no resource"),
                 },
-                Change::ClusterDeleted(id) => self.wake_by_id(id).await,
-                Change::NodePool(node_pool) => self.wake_by_id(&node_pool.cluster_id).await,
-                Change::NodePoolDeleted(cluster, _) => self.wake_by_id(cluster).await,
-                _ => {}
+                _ => {
+                    if let Some(id) = event.cluster_id() {
+                        self.wake_by_id(id).await;
+                    }
+                }
             }
             if event.cursor.is_some() {
                 *cursor = event.cursor;
@@ -95,11 +144,21 @@ impl Watch {
     }
 
     async fn wake_by_id(&self, id: &ClusterId) {
+        if self.active.is_empty() {
+            return;
+        }
         match self.records.cluster_by_clusters_service_id(id.as_str()).await {
-            Ok(Some(cluster)) => self.handle.wake(cluster.resource.id.clone()),
+            Ok(Some(cluster)) => self.wake(cluster.resource.id.clone()),
             Ok(None) => {}
             // A pass too many is better than one too few.
             Err(_) => self.handle.wake_all(),
+        }
+    }
+
+    /// What nobody works on needs no pass; what somebody begins to work on is announced by the operation.
+    fn wake(&self, cluster: ResourceId) {
+        if self.active.is_on(&cluster) {
+            self.handle.wake(cluster);
         }
     }
 

@@ -1,94 +1,108 @@
 use pilothouse_arm::ProvisioningState::{Provisioning, Succeeded};
 use pilothouse_clusters_service_api::ClusterState;
+use pilothouse_clusters_service_api::simulated::{Fault, Mode};
 use pilothouse_test_support::eventually;
+use rstest::rstest;
 
-use crate::{PATIENCE, Rig};
+use crate::rig::{Engine, PATIENCE, Rig};
 
+#[rstest]
 #[tokio::test(flavor = "multi_thread")]
-async fn a_backend_killed_after_every_step_is_taken_over_by_the_next() {
-    let rig = Rig::new().await;
+async fn a_backend_killed_after_every_step_is_taken_over_by_the_next(
+    #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
+) {
+    let Some(rig) = Rig::new(engine, Mode::Explicit).await else { return };
     let operation = rig.put_cluster("First").await;
     let backend = rig.backend().await;
     let made = rig.until_made("First").await;
     backend.kill();
-    rig.clusters_service.change(&made.id, |cluster| cluster.status.state = ClusterState::Installing);
+    rig.service.change_cluster(&made.id, |cluster| cluster.status.state = ClusterState::Installing);
     let backend = rig.backend().await;
     rig.until_state(&operation, Provisioning).await;
     backend.kill();
-    rig.clusters_service.change(&made.id, |cluster| cluster.status.state = ClusterState::Ready);
+    rig.service.finish(&made);
     let backend = rig.backend().await;
     rig.until_state(&operation, Succeeded).await;
     backend.kill();
 
-    let operation = rig.delete_cluster("First").await;
+    let deletion = rig.delete_cluster("First").await;
     let backend = rig.backend().await;
     eventually("deletion is asked for", PATIENCE, || async {
-        match rig.clusters_service.clusters()[0].state {
+        match rig.service.clusters()[0].state {
             ClusterState::Uninstalling => Ok(()),
             state => Err(format!("{state:?}")),
         }
     })
     .await;
     backend.kill();
-    rig.clusters_service.remove(&made.id);
+    rig.service.finish(&made);
     let backend = rig.backend().await;
-    rig.until_state(&operation, Succeeded).await;
-    assert_eq!(rig.cluster("First").await, None);
-    assert_eq!(rig.clusters_service.asked(), [1]);
+    rig.until_state(&deletion, Succeeded).await;
+    assert!(rig.is_gone("First").await);
+    assert_eq!(rig.service.asked()[&operation.id.to_string()], 1);
     backend.stop().await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_backend_killed_at_any_moment_makes_no_second_cluster() {
-    for pause in [0, 1, 2, 3, 5, 8] {
-        let rig = Rig::new().await;
-        let operation = rig.put_cluster("First").await;
-        let backend = rig.backend().await;
-        // A different point each time, and none in particular.
-        for _ in 0..pause {
-            rig.operation(&operation).await;
-        }
-        backend.kill();
-        let backend = rig.backend().await;
-        let made = rig.until_made("First").await;
-        rig.clusters_service.change(&made.id, |cluster| cluster.status.state = ClusterState::Ready);
-        rig.until_state(&operation, Succeeded).await;
-        assert_eq!(rig.clusters_service.clusters().len(), 1);
-        backend.stop().await;
-    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lost_answer_is_asked_for_again() {
-    let rig = Rig::new().await;
-    // More than one call tries by itself.
-    rig.clusters_service.lose_answers(7);
+    let Some(rig) = Rig::new(Engine::Sqlite, Mode::Automatic).await else { return };
+    rig.service.inject_times(3, Fault::LoseAnswer, |call| call.is_creation());
     let backend = rig.backend().await;
     let operation = rig.put_cluster("First").await;
-    let made = rig.until_made("First").await;
-    rig.clusters_service.change(&made.id, |cluster| cluster.status.state = ClusterState::Ready);
     let operation = rig.until_state(&operation, Succeeded).await;
-    assert_eq!(rig.clusters_service.clusters().len(), 1);
+    assert_eq!(rig.service.clusters().len(), 1);
     let asked = operation.steps.iter().find(|step| step.number == 4).unwrap();
     assert!(asked.message.starts_with("asked Clusters Service"), "{asked:?}");
+    assert!(asked.attempt > 1, "{asked:?}");
     backend.stop().await;
 }
 
+#[rstest]
 #[tokio::test(flavor = "multi_thread")]
-async fn two_backends_do_the_work_once() {
-    const CLUSTERS: usize = 12;
-    let rig = Rig::new().await;
+async fn two_backends_do_the_work_once_and_never_at_the_same_time(
+    #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
+) {
+    const CLUSTERS: usize = 20;
+    let Some(rig) = Rig::new(engine, Mode::Automatic).await else { return };
     let (one, two) = (rig.backend().await, rig.backend().await);
     let mut operations = Vec::new();
     for number in 0..CLUSTERS {
         operations.push(rig.put_cluster(&format!("c{number}")).await);
     }
-    for (number, operation) in operations.iter().enumerate() {
-        let made = rig.until_made(&format!("c{number}")).await;
-        rig.clusters_service.change(&made.id, |cluster| cluster.status.state = ClusterState::Ready);
+    for operation in &operations {
         rig.until_state(operation, Succeeded).await;
     }
-    assert_eq!(rig.clusters_service.asked(), [1; CLUSTERS]);
+    let mut deletions = Vec::new();
+    for number in 0..CLUSTERS {
+        deletions.push(rig.delete_cluster(&format!("c{number}")).await);
+    }
+    for deletion in &deletions {
+        rig.until_state(deletion, Succeeded).await;
+    }
+    assert_eq!(rig.service.asked().into_values().collect::<Vec<_>>(), [1; CLUSTERS]);
+    assert_eq!(rig.service.most_at_once_of_any(), 1);
     one.stop().await;
     two.stop().await;
+}
+
+/// A backend that is stopped in its tracks while it asks, and one that takes over when the lease is over.
+#[rstest]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_backend_that_lost_its_lease_has_hung_up_before_the_next_one_asks(
+    #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
+) {
+    let Some(rig) = Rig::new(engine, Mode::Automatic).await else { return };
+    rig.service.inject_times(1, Fault::Stall, |call| call.is_creation());
+    let operation = rig.put_cluster("First").await;
+    let first = rig.backend().await;
+    eventually("it hangs", PATIENCE, || async {
+        if rig.service.stalled() == 1 { Ok(()) } else { Err("not yet") }
+    })
+    .await;
+    first.kill();
+    let second = rig.backend().await;
+    rig.until_state(&operation, Succeeded).await;
+    assert_eq!(rig.service.clusters().len(), 1);
+    assert_eq!(rig.service.most_at_once_of_any(), 1);
+    second.stop().await;
 }

@@ -1,0 +1,46 @@
+use pilothouse_arm::ProvisioningState::Succeeded;
+use pilothouse_backend::Config;
+use pilothouse_clusters_service_api::properties;
+use pilothouse_clusters_service_api::simulated::Mode;
+use pilothouse_test_support::eventually;
+use rstest::rstest;
+
+use crate::rig::{Engine, PATIENCE, Rig, cluster_id, new_cluster};
+
+#[rstest]
+#[tokio::test(flavor = "multi_thread")]
+async fn what_an_interrupted_creation_left_behind_is_found_and_removed(
+    #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
+) {
+    let Some(rig) = Rig::new(engine, Mode::Automatic).await else { return };
+    let orphan = |name: &str| {
+        let mut new = new_cluster(&cluster_id(name));
+        new.properties.insert(properties::OPERATION_ID.to_owned(), uuid::Uuid::new_v4().to_string());
+        new
+    };
+    // One whose record is gone, one whose record is about another, and one that the provider did not ask for.
+    rig.service.make_cluster(orphan("gone"));
+    rig.service.make_cluster(new_cluster(&cluster_id("foreign")));
+    let backend = rig.backend().await;
+    rig.ready_cluster("First").await;
+    rig.alter_cluster("First", |cluster| cluster.clusters_service_id = None).await;
+    rig.ready_cluster("Second").await;
+    backend.stop().await;
+
+    let backend = rig.backend_with(Config { sweep: "50ms".parse().unwrap(), ..Rig::config() }).await;
+    eventually("only what belongs to somebody is left", PATIENCE, || async {
+        let left: Vec<_> = rig.service.clusters().iter().map(|cluster| cluster.name.clone()).collect();
+        if left == ["foreign", "second"] { Ok(()) } else { Err(format!("{left:?}")) }
+    })
+    .await;
+    // What is under way is nobody's orphan, even before its id is written down.
+    let operation = rig.put_cluster("Third").await;
+    rig.until_state(&operation, Succeeded).await;
+    eventually("it is counted", PATIENCE, || async {
+        let numbers = backend.numbers();
+        if numbers.contains("orphans_deleted_total 2") { Ok(()) } else { Err(numbers) }
+    })
+    .await;
+    assert_eq!(rig.service.clusters().len(), 3);
+    backend.stop().await;
+}
