@@ -1,12 +1,16 @@
 //! Turning an accepted request into an operation.
 
 use jiff::Timestamp;
-use pilothouse_arm::{ErrorCode, ErrorDetails, OperationId, ProvisioningState, ResourceId};
-use pilothouse_records::{Operation, Request};
+use pilothouse_arm::{CloudError, OperationId, ProvisioningState, ResourceId};
+use pilothouse_records::{Notification, Operation, Request};
+use serde::Serialize;
 use serde_json::Value;
+use tracing::info;
 use uuid::Uuid;
 
+use crate::answer::{Refusal, Way};
 use crate::call::Call;
+use crate::service::App;
 
 /// Who asks for an operation, and how.
 #[derive(Clone, Debug)]
@@ -16,12 +20,15 @@ pub(crate) struct Asked {
     pub(crate) client_request_id: Option<String>,
     pub(crate) tenant_id: Option<String>,
     pub(crate) client_id: Option<String>,
+    pub(crate) notification: Option<String>,
     /// How the request found its handler.
     pub(crate) routed: String,
+    /// How it is known who asks.
+    pub(crate) known_by: String,
 }
 
 /// How often a handler reads again when others write at the same time.
-pub(crate) const ATTEMPTS: usize = 5;
+pub(crate) const ATTEMPTS: usize = 8;
 
 const COMPONENT: &str = "services/frontend";
 
@@ -38,47 +45,37 @@ impl From<&Call> for Asked {
             client_request_id: call.context.client_request_id().map(str::to_owned),
             tenant_id: call.tenant_id.clone(),
             client_id: call.client_id.clone(),
+            notification: call.notification.clone(),
             routed: format!("routed by resource id and api-version {}", call.version.api_version()),
+            known_by: call.principal.how(),
         }
     }
 }
 
 /// An operation with the steps that are behind it by the time it is stored.
 pub(crate) fn operation(
+    app: &App,
     asked: &Asked,
     id: OperationId,
-    location: &str,
     request: Request,
     resource: &ResourceId,
-    ask: Option<Value>,
     now: Timestamp,
 ) -> Operation {
-    let state = match request {
-        Request::Create | Request::Update => ProvisioningState::Accepted,
-        Request::Delete => ProvisioningState::Deleting,
-    };
+    let new = Operation::new(id, request, resource.clone(), &app.config.location, now);
     let mut operation = Operation {
-        schema: Operation::SCHEMA,
-        id,
-        location: location.to_owned(),
-        request,
-        resource: resource.clone(),
-        state,
-        error: None,
         started_at: asked.received_at,
-        changed_at: now,
         correlation_id: asked.correlation_id.clone(),
         client_request_id: asked.client_request_id.clone(),
         tenant_id: asked.tenant_id.clone(),
         client_id: asked.client_id.clone(),
-        clusters_service_request: ask,
-        steps: Vec::new(),
+        notification: asked.notification.clone().map(Notification::new),
+        ..new
     };
     let done = ProvisioningState::Succeeded;
     let mut step = |number, message: &str, at| operation.step_end(number, COMPONENT, done, message, at);
     step(1, "received", asked.received_at);
     step(2, &asked.routed, asked.received_at);
-    step(3, "accepted from this machine; no authentication is configured", asked.received_at);
+    step(3, &asked.known_by, asked.received_at);
     step(4, "validated and stored", now);
     if let Some(step) = operation.steps.last_mut() {
         step.started_at = asked.received_at;
@@ -86,15 +83,37 @@ pub(crate) fn operation(
     operation
 }
 
-/// Gives an operation up for a later one.
-pub(crate) fn cancel(operation: &mut Operation, by: OperationId, now: Timestamp) {
-    operation.steps_abandon(ProvisioningState::Canceled, now);
-    operation.error = Some(ErrorDetails {
-        target: Some(operation.resource.to_string()),
-        ..ErrorDetails::new(
-            ErrorCode::Canceled,
-            format!("The operation was given up because deletion was requested; see operation {by}."),
-        )
-    });
-    operation.enter(ProvisioningState::Canceled, now);
+/// What Clusters Service is to be asked for, as it is kept with the operation.
+pub(crate) fn kept(ask: &impl Serialize) -> Value {
+    // Cannot fail: requests have text as keys of maps.
+    serde_json::to_value(ask).unwrap_or_default()
+}
+
+/// Tells of an operation that is now stored.
+pub(crate) fn accepted(app: &App, operation: &Operation) {
+    app.metrics.accepted(operation.request);
+    info!(
+        operation = %operation.id,
+        request = ?operation.request,
+        resource = %operation.resource,
+        correlation = operation.correlation_id,
+        "accepted an operation"
+    );
+}
+
+/// The way to an operation. Asked for before anything is stored, since it can be refused.
+pub(crate) fn way(app: &App, call: &Call, operation: OperationId) -> Result<Way, Refusal> {
+    Ok(Way {
+        links: call.links(operation, &app.config.location)?,
+        retry_after: app.config.retry_after_seconds,
+        notifies: call.notification.is_some(),
+    })
+}
+
+/// Others wrote all the time.
+pub(crate) fn busy(id: &ResourceId) -> Refusal {
+    CloudError::conflict(id, "The resource was modified by another request; try again.")
+        .with_status(429)
+        .with_retry_after(1)
+        .into()
 }

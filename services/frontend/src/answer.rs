@@ -16,7 +16,8 @@ use pilothouse_runtime::Chain;
 use serde_json::Value;
 use tracing::{error, warn};
 
-use crate::preflight;
+use crate::condition::quoted;
+use crate::refused;
 
 /// Why a request was not done.
 #[derive(Debug, thiserror::Error)]
@@ -45,20 +46,34 @@ struct Refused(Arc<Refusal>);
 /// How an accepted request is answered.
 pub(crate) enum Accepted {
     /// A PUT that made the resource.
-    Created(Value),
+    Created(Shown),
     /// A PUT that changed it.
-    Replaced(Value),
+    Replaced(Shown),
     /// A PATCH.
-    Patched(Value),
-    /// A DELETE.
-    Deleting,
+    Patched(Shown),
+    /// A DELETE, or an action: there is nothing to show yet.
+    Begun,
+}
+
+/// A resource as it is shown, and which version of it that is.
+pub(crate) struct Shown {
+    pub(crate) body: Value,
+    pub(crate) etag: Option<String>,
+}
+
+/// The way to an operation.
+pub(crate) struct Way {
+    pub(crate) links: OperationLinks,
+    pub(crate) retry_after: u32,
+    /// Whether the caller will be told of the end.
+    pub(crate) notifies: bool,
 }
 
 // === impl Refusal ===
 
 impl Refusal {
     /// What the caller may read of it.
-    fn shown(&self, request_id: &str) -> CloudError {
+    pub(crate) fn shown(&self, request_id: &str) -> CloudError {
         match self {
             Self::Said(error) => error.as_ref().clone(),
             Self::Missing(id) => CloudError::resource_not_found(id),
@@ -83,7 +98,7 @@ impl Refusal {
                 }
             }
             Self::ClustersService(error) => {
-                preflight::shown(error).unwrap_or_else(|| {
+                refused::shown(error).unwrap_or_else(|| {
                     warn!(error = %Chain(error), "Clusters Service could not be asked");
                     if error.is_retryable() {
                         CloudError::unavailable(
@@ -152,23 +167,38 @@ pub(crate) fn cloud_error(error: &CloudError) -> Response {
 
 impl Accepted {
     /// The answer, with the way to the operation.
-    pub(crate) fn with(self, links: &OperationLinks, retry_after: u32) -> Response {
-        let (status, body, location) = match self {
-            Self::Created(body) => (StatusCode::CREATED, Some(body), false),
-            Self::Replaced(body) => (StatusCode::OK, Some(body), false),
-            Self::Patched(body) => (StatusCode::ACCEPTED, Some(body), true),
-            Self::Deleting => (StatusCode::ACCEPTED, None, true),
+    pub(crate) fn with(self, way: &Way) -> Response {
+        let (status, shown, location) = match self {
+            Self::Created(shown) => (StatusCode::CREATED, Some(shown), false),
+            Self::Replaced(shown) => (StatusCode::OK, Some(shown), false),
+            Self::Patched(shown) => (StatusCode::ACCEPTED, Some(shown), true),
+            Self::Begun => (StatusCode::ACCEPTED, None, true),
         };
-        let mut response = match body {
-            Some(body) => (status, Json(body)).into_response(),
+        let mut response = match shown {
+            Some(shown) => shown.with(status),
             None => status.into_response(),
         };
         let headers = response.headers_mut();
-        insert(headers, header::AZURE_ASYNC_OPERATION, &links.status);
+        insert(headers, header::AZURE_ASYNC_OPERATION, &way.links.status);
         if location {
-            insert(headers, header::LOCATION, &links.result);
+            insert(headers, header::LOCATION, &way.links.result);
         }
-        insert(headers, header::RETRY_AFTER, &retry_after.to_string());
+        insert(headers, header::RETRY_AFTER, &way.retry_after.to_string());
+        if way.notifies {
+            insert(headers, header::ASYNC_NOTIFICATION, "Enabled");
+        }
+        response
+    }
+}
+
+// === impl Shown ===
+
+impl Shown {
+    pub(crate) fn with(self, status: StatusCode) -> Response {
+        let mut response = (status, Json(self.body)).into_response();
+        if let Some(etag) = self.etag {
+            insert(response.headers_mut(), header::ETAG, &quoted(&etag));
+        }
         response
     }
 }

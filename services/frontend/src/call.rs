@@ -1,21 +1,26 @@
 //! A request, read once: what it is about, in which version, for whom.
 
 use axum::extract::FromRequestParts;
-use http::header::{CONTENT_TYPE, HOST};
+use http::header::HOST;
 use http::request::Parts;
 use http::{HeaderMap, Method};
 use jiff::Timestamp;
-use pilothouse_api::Version;
+use pilothouse_access::Principal;
+use pilothouse_api::{FieldError, Invalid, Rules, Version};
 use pilothouse_arm::{
     ApiVersion, Caller, CloudError, ErrorCode, OperationId, OperationLinks, ResourceId, SubscriptionId,
     SystemData, header,
 };
 use pilothouse_http::Context;
-use pilothouse_records::SubscriptionState;
+use pilothouse_records::{Stored, Subscription};
+use serde_json::Value;
+use url::Url;
 
 use crate::answer::Refusal;
-use crate::path::{self, Spelled};
+use crate::condition::Conditions;
+use crate::path::Spelled;
 use crate::service::App;
+use crate::{gate, notification, query, subscription};
 
 /// A request about resources of a subscription that may make it.
 #[derive(Clone, Debug)]
@@ -23,26 +28,60 @@ pub(crate) struct Call {
     /// The path as the client spelled it.
     path: String,
     query: String,
-    has_body_of_json: bool,
+    method: Method,
     pub(crate) subscription: SubscriptionId,
+    /// What is known of the subscription, as it was when the request was let in.
+    pub(crate) told: Stored<Subscription>,
     pub(crate) version: Version,
+    pub(crate) rules: Rules,
     pub(crate) received_at: Timestamp,
     pub(crate) context: Context,
+    pub(crate) principal: Principal,
     pub(crate) correlation_id: String,
     pub(crate) tenant_id: Option<String>,
     pub(crate) client_id: Option<String>,
-    pub(crate) system_data: SystemData,
-    caller: Caller,
+    pub(crate) conditions: Conditions,
+    /// Where ARM wants to hear of the end of what it asks for.
+    pub(crate) notification: Option<String>,
+    sent: Headers,
 }
+
+/// Headers that matter to some requests only.
+#[derive(Clone, Debug, Default)]
+struct Headers {
+    system_data: Option<String>,
+    identity_url: Option<String>,
+    referer: Option<String>,
+    /// Under which the client called, as far as is known.
+    scheme: &'static str,
+    host: Option<String>,
+}
+
+/// A request whose path has an api-version of somebody else's, or none.
+#[derive(Clone, Debug)]
+pub(crate) struct Unversioned(pub(crate) Call);
+
+/// The longest id that a resource can be stored under, in bytes.
+const LONGEST_ID: usize = pilothouse_store::DocumentId::LONGEST;
 
 impl Call {
     /// The resource that the path names.
     pub(crate) fn id(&self) -> Result<ResourceId, Refusal> {
-        Ok(self.path.parse().map_err(|_| CloudError::path_not_found())?)
+        let id: ResourceId = self.path.parse().map_err(|_| CloudError::path_not_found())?;
+        // The last character that there is stands for the end of everything in the store.
+        if id.as_str().len() <= LONGEST_ID && !id.as_str().contains(char::MAX) {
+            return Ok(id);
+        }
+        // Nothing can have this name; only whoever would give it to something is wrong about more than that.
+        if self.method != Method::PUT {
+            return Err(Refusal::Missing(id));
+        }
+        let message = format!("Too long: may not be more than {LONGEST_ID} bytes");
+        Err(Invalid(vec![FieldError { target: "id".to_owned(), message }]).into())
     }
 
-    /// The resource that lies above the list that the path names: a scope or a cluster.
-    pub(crate) fn scope(&self) -> Result<ResourceId, Refusal> {
+    /// The resource that lies above the list or the action that the path names: a scope or a cluster.
+    pub(crate) fn above(&self) -> Result<ResourceId, Refusal> {
         let list = self.path.trim_end_matches('/');
         let above = list.rsplit_once('/').map(|(above, _)| above).unwrap_or_default();
         // In a list of clusters the provider is what is left; the scope lies before it.
@@ -50,31 +89,140 @@ impl Call {
             Some(at) if above[at + 1..].matches('/').count() == 1 => &above[..at],
             _ => above,
         };
-        Ok(scope.parse().map_err(|_| CloudError::path_not_found())?)
+        let id: ResourceId = scope.parse().map_err(|_| CloudError::path_not_found())?;
+        if id.as_str().len() > LONGEST_ID || id.as_str().contains(char::MAX) {
+            return Err(Refusal::Missing(id));
+        }
+        Ok(id)
+    }
+
+    /// The same in another version.
+    pub(crate) fn in_version(mut self, version: Version) -> Self {
+        self.version = version;
+        self
+    }
+
+    /// One segment of the path, as spelled.
+    pub(crate) fn segment(&self, index: usize) -> &str {
+        self.path.split('/').nth(index + 1).unwrap_or_default()
     }
 
     /// One parameter of the query.
     pub(crate) fn parameter(&self, name: &str) -> Option<String> {
-        parameter(&self.query, name)
-    }
-
-    /// The body must say that it is JSON.
-    pub(crate) fn require_json(&self) -> Result<(), Refusal> {
-        if self.has_body_of_json {
-            return Ok(());
-        }
-        let message = "The content type of the body must be 'application/json'.";
-        Err(CloudError::new(ErrorCode::UnsupportedMediaType, message).into())
+        query::parameter(&self.query, name)
     }
 
     /// The way to an operation, for this caller.
-    pub(crate) fn links(&self, operation: OperationId, location: &str) -> OperationLinks {
-        OperationLinks::new(operation, self.subscription, location, self.version.api_version(), &self.caller)
+    pub(crate) fn links(&self, operation: OperationId, location: &str) -> Result<OperationLinks, Refusal> {
+        let version = self.version.api_version();
+        Ok(OperationLinks::new(operation, self.subscription, location, version, &self.caller()?))
     }
 
     /// The way to the next page.
-    pub(crate) fn next_page(&self, token: &str) -> String {
-        self.caller.next_page(token)
+    pub(crate) fn next_page(&self, token: &str) -> Result<String, Refusal> {
+        Ok(self.caller()?.next_page(token))
+    }
+
+    /// Who makes or changes a resource with this request.
+    pub(crate) fn author(&self) -> Result<SystemData, Refusal> {
+        let own = || SystemData {
+            created_by: Some(self.principal.name().to_owned()),
+            created_by_type: Some(self.principal.identity_type()),
+            ..SystemData::default()
+        };
+        if !self.principal.believes_headers() {
+            return Ok(own());
+        }
+        match &self.sent.system_data {
+            Some(text) => {
+                // By way of an object: a list would be read as well, member by member.
+                let read = serde_json::from_str(text).map(Value::Object).and_then(serde_json::from_value);
+                read.map_err(|error| {
+                    wrong_header(header::SYSTEM_DATA, &format!("could not be read: {error}"))
+                })
+            }
+            None if self.principal.is_arm() => Err(wrong_header(header::SYSTEM_DATA, "is missing")),
+            None => Ok(own()),
+        }
+    }
+
+    /// Where the credentials of a new cluster's identities are fetched.
+    pub(crate) fn identity_url(&self, usual: Option<&str>) -> Result<Option<String>, Refusal> {
+        let sent = self.sent.identity_url.as_deref().filter(|_| self.principal.believes_headers());
+        match sent {
+            Some(text) => match Url::parse(text) {
+                Ok(url) if url.has_host() => Ok(Some(text.to_owned())),
+                _ => Err(wrong_header(header::IDENTITY_URL, "is not a URL with a host")),
+            },
+            None if self.principal.is_arm() => Err(wrong_header(header::IDENTITY_URL, "is missing")),
+            None => Ok(usual.map(str::to_owned)),
+        }
+    }
+
+    /// Looks at the subscription again, for whoever found that something had changed since.
+    pub(crate) async fn refresh(&mut self, app: &App) -> Result<(), Refusal> {
+        self.told = admitted(app, self.subscription, &self.principal, &self.method).await?;
+        Ok(())
+    }
+
+    fn caller(&self) -> Result<Caller, Refusal> {
+        let Headers { referer, scheme, host, .. } = &self.sent;
+        let seen = || {
+            let host = host.as_deref().unwrap_or("localhost");
+            Caller::of_request(scheme, host, &format!("{}?{}", self.path, self.query))
+        };
+        let sent = referer.as_deref().and_then(Caller::of_referer);
+        Ok(sent.or_else(seen).ok_or_else(|| {
+            CloudError::new(ErrorCode::InvalidParameter, "The header 'Host' does not name a host.")
+        })?)
+    }
+
+    async fn read(parts: &mut Parts, app: &App, version: Option<Version>) -> Result<Self, Refusal> {
+        let received_at = app.clock.now();
+        let Spelled(path) = parts.extensions.remove::<Spelled>().ok_or_else(CloudError::path_not_found)?;
+        let query = parts.uri.query().unwrap_or_default().to_owned();
+        let subscription = path.split('/').nth(2).unwrap_or_default();
+        let subscription = subscription.parse().map_err(|_| subscription::unknown(subscription))?;
+        let version = match version {
+            Some(version) => version,
+            None => served(&query)?,
+        };
+        let context = parts.extensions.get::<Context>().cloned().ok_or_else(CloudError::path_not_found)?;
+        let principal = principal(parts);
+        let told = admitted(app, subscription, &principal, &parts.method).await?;
+        let text = |name: &str| text(&parts.headers, name);
+        Ok(Self {
+            path,
+            query,
+            subscription,
+            version,
+            received_at,
+            rules: Rules {
+                operator_identities: app.config.operator_identities_required,
+                experimental: subscription::is_experimental(&told),
+            },
+            correlation_id: context.correlation_id().unwrap_or_else(|| context.request_id()).to_owned(),
+            context,
+            principal,
+            tenant_id: text(header::HOME_TENANT_ID).or_else(|| told.tenant_id().map(str::to_owned)),
+            client_id: text(header::CLIENT_OBJECT_ID),
+            conditions: Conditions::of(&parts.headers)?,
+            notification: notification::wanted(&parts.headers, &app.config.notifications)?,
+            sent: Headers {
+                system_data: text(header::SYSTEM_DATA),
+                identity_url: text(header::IDENTITY_URL),
+                referer: text(header::REFERER),
+                scheme: match text(header::FORWARDED_PROTO).as_deref() {
+                    Some("https") => "https",
+                    Some("http") => "http",
+                    _ if app.config.listener.tls.is_some() => "https",
+                    _ => "http",
+                },
+                host: text(HOST.as_str()),
+            },
+            told,
+            method: parts.method.clone(),
+        })
     }
 }
 
@@ -82,42 +230,48 @@ impl FromRequestParts<App> for Call {
     type Rejection = Refusal;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Refusal> {
-        let received_at = app.clock.now();
-        let Spelled(path) =
-            parts.extensions.get::<Spelled>().cloned().ok_or_else(CloudError::path_not_found)?;
-        let query = parts.uri.query().unwrap_or_default().to_owned();
-        let subscription = path.split('/').nth(2).unwrap_or_default();
-        let subscription = subscription.parse().map_err(|_| no_subscription(subscription))?;
-        let version = version(&query)?;
-        let context = parts.extensions.get::<Context>().cloned().ok_or_else(CloudError::path_not_found)?;
-        let stored = app.records.subscription_get(subscription).await?;
-        gate(subscription, stored.as_deref().map(|stored| stored.state), &parts.method)?;
-        let text = |name: &str| parts.headers.get(name)?.to_str().ok().map(str::to_owned);
-        Ok(Self {
-            caller: caller(&parts.headers, &path, &query)?,
-            has_body_of_json: is_json(&parts.headers),
-            path,
-            query,
-            subscription,
-            version,
-            received_at,
-            correlation_id: context.correlation_id().unwrap_or_else(|| context.request_id()).to_owned(),
-            context,
-            tenant_id: text(header::HOME_TENANT_ID)
-                .or_else(|| stored.as_deref()?.tenant_id().map(str::to_owned)),
-            client_id: text(header::CLIENT_OBJECT_ID),
-            system_data: system_data(text(header::SYSTEM_DATA))?,
-        })
+        Self::read(parts, app, None).await
     }
 }
 
-pub(crate) fn no_subscription(id: &str) -> CloudError {
-    let message = format!("The subscription '{id}' could not be found.");
-    CloudError::new(ErrorCode::SubscriptionNotFound, message)
+impl FromRequestParts<App> for Unversioned {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Refusal> {
+        Call::read(parts, app, Some(Version::V20261001)).await.map(Self)
+    }
 }
 
-fn version(query: &str) -> Result<Version, Refusal> {
-    let Some(text) = parameter(query, "api-version").filter(|text| !text.is_empty()) else {
+/// Who calls. Without a gate before the routes everybody is on this machine.
+pub(crate) fn principal(parts: &Parts) -> Principal {
+    parts.extensions.get::<Principal>().cloned().unwrap_or_else(Principal::unauthenticated)
+}
+
+/// The subscription, if the caller may act on it and if it may do what is asked.
+async fn admitted(
+    app: &App,
+    id: SubscriptionId,
+    principal: &Principal,
+    method: &Method,
+) -> Result<Stored<Subscription>, Refusal> {
+    let told = app.records.subscription_get(id).await?;
+    if !principal.may_act_on(id, told.as_deref().and_then(Subscription::tenant_id)) {
+        return Err(gate::not_allowed(principal, id));
+    }
+    gate::admit(id, told, method)
+}
+
+fn text(headers: &HeaderMap, name: &str) -> Option<String> {
+    headers.get(name)?.to_str().ok().map(str::to_owned)
+}
+
+fn wrong_header(name: &str, problem: &str) -> Refusal {
+    let message = format!("The header '{name}' {problem}.");
+    CloudError::new(ErrorCode::InvalidParameter, message).with_target(name).into()
+}
+
+fn served(query: &str) -> Result<Version, Refusal> {
+    let Some(text) = query::parameter(query, "api-version").filter(|text| !text.is_empty()) else {
         let message = "The request is missing the required parameter 'api-version'.";
         return Err(CloudError::new(ErrorCode::InvalidParameter, message).into());
     };
@@ -132,54 +286,32 @@ fn version(query: &str) -> Result<Version, Refusal> {
     })?)
 }
 
-/// Who may do what: looking and cleaning up is possible for longer than making something.
-fn gate(id: SubscriptionId, state: Option<SubscriptionState>, method: &Method) -> Result<(), Refusal> {
-    let looks = matches!(*method, Method::GET | Method::HEAD | Method::DELETE);
-    let (status, said) = match state {
-        Some(SubscriptionState::Registered) => return Ok(()),
-        Some(SubscriptionState::Warned | SubscriptionState::Suspended) if looks => return Ok(()),
-        Some(state @ (SubscriptionState::Warned | SubscriptionState::Suspended)) => (409, state.to_string()),
-        Some(state @ (SubscriptionState::Unregistered | SubscriptionState::Deleted)) => {
-            (400, state.to_string())
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn api_versions_are_dates_that_are_served() {
+        let code = |query: &str| match served(query) {
+            Ok(version) => version.api_version().to_string(),
+            Err(Refusal::Said(error)) => error.details().code.clone(),
+            Err(other) => panic!("{other}"),
+        };
+        for (query, expected) in [
+            ("api-version=2026-10-01", "2026-10-01"),
+            ("x=1&api-version=2024-06-10-preview&api-version=2.0", "2024-06-10-preview"),
+            ("api%2Dversion=2026-10-01", "2026-10-01"),
+            ("", "InvalidParameter"),
+            ("api-version=", "InvalidParameter"),
+            ("api-version", "InvalidParameter"),
+            ("API-version=2026-10-01", "InvalidParameter"),
+            ("api-version=2026-10-01-preview", "InvalidResourceType"),
+            ("api-version=2020-01-01", "InvalidResourceType"),
+            ("api-version=2.0", "InvalidResourceType"),
+            ("api-version=2026-10-01%20", "InvalidResourceType"),
+            ("api-version=%00", "InvalidResourceType"),
+        ] {
+            assert_eq!(code(query), expected, "{query}");
         }
-        None => (400, SubscriptionState::Unregistered.to_string()),
-    };
-    let message = format!("The request is not allowed in the state '{said}' of subscription '{id}'.");
-    Err(CloudError::new(ErrorCode::InvalidSubscriptionState, message).with_status(status).into())
-}
-
-fn caller(headers: &HeaderMap, path: &str, query: &str) -> Result<Caller, Refusal> {
-    let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
-    let sent = text(header::REFERER).and_then(Caller::of_referer);
-    let seen = || {
-        let scheme =
-            text("x-forwarded-proto").filter(|scheme| matches!(*scheme, "http" | "https")).unwrap_or("http");
-        Caller::of_request(scheme, text(HOST.as_str()).unwrap_or("localhost"), &format!("{path}?{query}"))
-    };
-    Ok(sent.or_else(seen).ok_or_else(|| {
-        CloudError::new(ErrorCode::InvalidParameter, "The header 'Host' does not name a host.")
-    })?)
-}
-
-fn is_json(headers: &HeaderMap) -> bool {
-    let kind = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    let kind = kind.split(';').next().unwrap_or_default().trim();
-    kind.eq_ignore_ascii_case("application/json")
-}
-
-fn system_data(header: Option<String>) -> Result<SystemData, Refusal> {
-    let Some(text) = header else { return Ok(SystemData::default()) };
-    Ok(serde_json::from_str(&text).map_err(|error| {
-        let message = format!("The header '{}' could not be read: {error}.", header::SYSTEM_DATA);
-        CloudError::new(ErrorCode::InvalidParameter, message)
-    })?)
-}
-
-/// The first value of a parameter. Names are compared exactly, as ARM does it.
-fn parameter(query: &str, name: &str) -> Option<String> {
-    let plain = |text: &str| path::decoded(&text.replace('+', " "), |_| true);
-    query.split('&').find_map(|pair| {
-        let (found, value) = pair.split_once('=').unwrap_or((pair, ""));
-        (plain(found) == name).then(|| plain(value))
-    })
+    }
 }

@@ -1,266 +1,291 @@
 //! Clusters.
 
-use axum::Json;
-use axum::extract::State;
-use axum::response::{IntoResponse as _, Response};
-use bytes::Bytes;
-use http::StatusCode;
-use pilothouse_api::{FieldError, Invalid, Target, hub};
-use pilothouse_arm::{
-    CloudError, ErrorCode, OperationId, Page, ProvisioningState, ResourceId, SubscriptionId,
-};
-use pilothouse_http::Context;
-use pilothouse_records::{Cluster, Error, Request, Stored};
-use tracing::info;
+use pilothouse_api::{FieldError, Invalid, Minor, Release, Target, hub};
+use pilothouse_arm::{CloudError, OperationId, ProvisioningState, ResourceId};
+use pilothouse_clusters_service_api::ClusterId;
+use pilothouse_records::{Change, Cluster, Error, Listed, Operation, Records, Reservation, Stored};
+use serde_json::Value;
 use uuid::Uuid;
 
-use crate::accept::{self, ATTEMPTS, Asked};
-use crate::answer::{Accepted, Refusal};
+use crate::accept;
+use crate::answer::Refusal;
+use crate::ask::{self, Environment, Work};
 use crate::call::Call;
-use crate::preflight;
+use crate::kind::Kind;
+use crate::page::Part;
 use crate::service::App;
 
-pub(crate) async fn get(State(app): State<App>, call: Call) -> Result<Response, Refusal> {
-    let id = call.id()?;
-    match app.records.cluster_get(&id).await? {
-        Some(stored) => Ok(Json(call.version.cluster_write(&stored.resource)).into_response()),
-        None => Err(Refusal::Missing(id)),
+/// `hcpOpenShiftClusters`.
+#[derive(Debug)]
+pub(crate) struct Clusters;
+
+impl Kind for Clusters {
+    type Hub = hub::Cluster;
+    type Record = Cluster;
+    const IS_CHILD: bool = false;
+    const IS_ONLY_CHILD: bool = false;
+
+    async fn get(records: &Records, id: &ResourceId) -> Result<Option<Stored<Cluster>>, Error> {
+        records.cluster_get(id).await
+    }
+
+    async fn list(
+        records: &Records,
+        call: &Call,
+        above: &ResourceId,
+        part: &Part,
+    ) -> Result<Listed<Cluster>, Error> {
+        let group = above.resource_group_name();
+        records.cluster_list(call.subscription, group, part.limit, part.token.as_deref()).await
+    }
+
+    fn show(call: &Call, resource: &hub::Cluster) -> Value {
+        call.version.cluster_write(resource)
+    }
+
+    fn put(
+        call: &Call,
+        body: &[u8],
+        target: &Target<'_, hub::Cluster>,
+        _: Option<&Cluster>,
+    ) -> Result<hub::Cluster, Invalid> {
+        call.version.cluster_put(body, target)
+    }
+
+    fn patch(
+        call: &Call,
+        body: &[u8],
+        target: &Target<'_, hub::Cluster>,
+        _: Option<&Cluster>,
+    ) -> Result<hub::Cluster, Invalid> {
+        call.version.cluster_patch(body, target)
+    }
+
+    async fn admit(
+        app: &App,
+        call: &Call,
+        _: Option<&Cluster>,
+        wanted: &mut hub::Cluster,
+    ) -> Result<Vec<Reservation>, Refusal> {
+        let platform = &mut wanted.spec.platform;
+        if platform.managed_resource_group.is_none() {
+            platform.managed_resource_group = Some(managed_resource_group(wanted.id.name()));
+        }
+        let fields = reserved(platform);
+        taken(app, call, &wanted.id, &fields).await?;
+        Ok(fields.into_iter().map(|(_, reservation)| reservation).collect())
+    }
+
+    async fn ask_to_create(
+        app: &App,
+        call: &Call,
+        _: Option<&Cluster>,
+        wanted: &hub::Cluster,
+        operation: OperationId,
+    ) -> Result<Value, Refusal> {
+        let identity_url = call.identity_url(app.config.identity_url.as_deref())?;
+        would_be_made(app, call, wanted, operation, identity_url.as_deref()).await
+    }
+
+    async fn ask_to_update(
+        app: &App,
+        call: &Call,
+        _: Option<&Cluster>,
+        stored: &Cluster,
+        wanted: &hub::Cluster,
+        operation: OperationId,
+    ) -> Result<Option<Value>, Refusal> {
+        let last = &stored.resource;
+        if last.spec.version != wanted.spec.version {
+            node_pools_keep_up(app, wanted).await?;
+        }
+        // What did not come to be is asked for again, even if it is the same.
+        let done = last.status.provisioning_state == ProvisioningState::Succeeded;
+        let work = Work { operation, correlation_id: &call.correlation_id };
+        let mut ask = ask::cluster_update(work, done.then_some(&last.spec), &wanted.spec);
+        if !done && runs(&last.status.active_versions, &wanted.spec.version) {
+            ask.version = None;
+        }
+        if ask.is_empty() {
+            return Ok(None);
+        }
+        let Some(id) = clusters_service_id(stored) else { return Err(never_made(&wanted.id)) };
+        match ask::in_time(app.clusters_service.cluster_update_preflight(&call.context, &id, &ask)).await {
+            Ok(_) => Ok(Some(accept::kept(&ask))),
+            Err(error) if error.is_not_found() => Err(never_made(&wanted.id)),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    async fn admit_deletion(_: &App, _: Option<&Cluster>, _: &Cluster) -> Result<(), Refusal> {
+        Ok(())
+    }
+
+    fn record(
+        app: &App,
+        call: &Call,
+        resource: hub::Cluster,
+        operation: OperationId,
+        reservations: &[Reservation],
+    ) -> Result<Cluster, Refusal> {
+        Ok(Cluster {
+            identity_url: call.identity_url(app.config.identity_url.as_deref())?,
+            reservations: reservations.iter().cloned().collect(),
+            ..Cluster::new(resource, operation)
+        })
+    }
+
+    fn stage_create(change: &mut Change<'_>, record: &Cluster) -> Result<(), Error> {
+        change.cluster_create(record).map(drop)
+    }
+
+    fn stage_replace(change: &mut Change<'_>, stored: &Stored<Cluster>) -> Result<(), Error> {
+        change.cluster_replace(stored).map(drop)
+    }
+
+    /// Everything below the cluster goes by the cluster's own operation.
+    async fn stage_deletion_below(
+        app: &App,
+        change: &mut Change<'_>,
+        id: &ResourceId,
+        operation: &Operation,
+    ) -> Result<(), Refusal> {
+        for mut node_pool in app.records.node_pool_all(id).await? {
+            node_pool.resource.status.provisioning_state = ProvisioningState::Deleting;
+            node_pool.active_operation = Some(operation.id);
+            change.node_pool_replace(&node_pool)?;
+        }
+        for mut external_auth in app.records.external_auth_all(id).await? {
+            external_auth.resource.status.provisioning_state = ProvisioningState::Deleting;
+            external_auth.active_operation = Some(operation.id);
+            change.external_auth_replace(&external_auth)?;
+        }
+        Ok(())
     }
 }
 
-pub(crate) async fn list(State(app): State<App>, call: Call) -> Result<Response, Refusal> {
-    let scope = call.scope()?;
-    let (limit, token) = page(&app, &call)?;
-    let listed = app
-        .records
-        .cluster_list(call.subscription, scope.resource_group_name(), limit, token.as_deref())
-        .await?;
-    let value = listed.items.iter().map(|stored| call.version.cluster_write(&stored.resource)).collect();
-    Ok(Json(Page { value, next_link: listed.next.map(|token| call.next_page(&token)) }).into_response())
-}
-
-/// How much of a list is wanted, and from where on. A size counts only for the pages behind the first.
-pub(crate) fn page(app: &App, call: &Call) -> Result<(usize, Option<String>), Refusal> {
-    const LARGEST: usize = 1000;
-    let token = call.parameter("$skipToken");
-    let size = match call.parameter("$top").filter(|_| token.is_some()) {
-        None => app.config.page_size,
-        Some(text) => text.parse().ok().filter(|size| (1..=LARGEST).contains(size)).ok_or_else(|| {
-            let message = format!("The parameter '$top' must be a number between 1 and {LARGEST}.");
-            CloudError::new(ErrorCode::InvalidParameter, message).with_target("$top")
-        })?,
-    };
-    Ok((size, token))
-}
-
-pub(crate) async fn put(State(app): State<App>, call: Call, body: Bytes) -> Result<Response, Refusal> {
-    call.require_json()?;
-    let id = call.id()?;
-    for _ in 0..ATTEMPTS {
-        let stored = app.records.cluster_get(&id).await?;
-        let target = Target {
-            id: id.clone(),
-            location: app.config.location.clone(),
-            existing: stored.as_deref().map(|stored| &stored.resource),
-        };
-        let wanted = call.version.cluster_put(&body, &target)?;
-        let accepted = match stored.clone() {
-            None => create(&app, &call, wanted).await,
-            Some(stored) => replace(&app, &call, stored, wanted, Accepted::Replaced).await,
-        };
-        match accepted {
-            Err(Refusal::Records(Error::Conflict(_))) => {}
-            answer => return answer,
-        }
-    }
-    Err(busy(&id))
-}
-
-pub(crate) async fn patch(State(app): State<App>, call: Call, body: Bytes) -> Result<Response, Refusal> {
-    call.require_json()?;
-    let id = call.id()?;
-    for _ in 0..ATTEMPTS {
-        let Some(stored) = app.records.cluster_get(&id).await? else { return Err(Refusal::Missing(id)) };
-        let wanted = call.version.cluster_patch(&body, &stored.resource)?;
-        match replace(&app, &call, stored, wanted, Accepted::Patched).await {
-            Err(Refusal::Records(Error::Conflict(_))) => {}
-            answer => return answer,
-        }
-    }
-    Err(busy(&id))
-}
-
-pub(crate) async fn delete(State(app): State<App>, call: Call) -> Result<Response, Refusal> {
-    let id = call.id()?;
-    for _ in 0..ATTEMPTS {
-        let Some(stored) = app.records.cluster_get(&id).await? else {
-            return Ok(StatusCode::NO_CONTENT.into_response());
-        };
-        if stored.resource.status.provisioning_state == ProvisioningState::Deleting {
-            return Err(CloudError::conflict(&id, "Resource is already deleting").into());
-        }
-        match begin_deletion(&app, call.subscription, &Asked::from(&call), stored).await {
-            Ok(operation) => {
-                let links = call.links(operation, &app.config.location);
-                return Ok(Accepted::Deleting.with(&links, app.config.retry_after_seconds));
-            }
-            Err(Refusal::Records(Error::Conflict(_))) => {}
-            Err(refusal) => return Err(refusal),
-        }
-    }
-    Err(busy(&id))
-}
-
-/// Begins to delete every cluster of a subscription that is gone.
-pub(crate) async fn delete_all(
-    app: &App,
-    subscription: SubscriptionId,
-    context: &Context,
-) -> Result<(), Refusal> {
-    let asked = Asked {
-        received_at: app.clock.now(),
-        correlation_id: context.correlation_id().unwrap_or_else(|| context.request_id()).to_owned(),
-        client_request_id: context.client_request_id().map(str::to_owned),
-        // Nobody's: whoever could ask is gone with the subscription.
-        tenant_id: None,
-        client_id: None,
-        routed: "follows from the deletion of the subscription".to_owned(),
-    };
-    let mut token = None;
-    loop {
-        let listed =
-            app.records.cluster_list(subscription, None, app.config.page_size, token.as_deref()).await?;
-        for stored in listed.items {
-            if stored.resource.status.provisioning_state != ProvisioningState::Deleting {
-                begin_deletion(app, subscription, &asked, stored).await?;
-            }
-        }
-        token = listed.next;
-        if token.is_none() {
-            return Ok(());
-        }
-    }
-}
-
-async fn create(app: &App, call: &Call, mut cluster: hub::Cluster) -> Result<Response, Refusal> {
-    let operation_id = accept::new_id();
-    let group = &mut cluster.spec.platform.managed_resource_group;
-    if group.is_none() {
-        let name: String = cluster.id.name().chars().take(45).collect();
-        *group = Some(format!("pilothouse-{name}-{}", Uuid::new_v4()));
-    }
-    let ask = preflight::new_cluster(call, &cluster, operation_id);
-    app.clusters_service.cluster_preflight(&call.context, &ask).await?;
-
-    let now = app.clock.now();
-    cluster.system_data = call.system_data.clone().created(now);
-    cluster.status.provisioning_state = ProvisioningState::Accepted;
-    // Cannot fail: the request has text as keys of maps.
-    let ask = serde_json::to_value(&ask).ok();
-    let location = &app.config.location;
-    let operation =
-        accept::operation(&call.into(), operation_id, location, Request::Create, &cluster.id, ask, now);
-    let shown = call.version.cluster_write(&cluster);
-    let mut change = app.records.change(call.subscription)?;
-    change.cluster_create(&Cluster::new(cluster, operation_id))?.operation_create(&operation)?;
-    change.commit().await?;
-    accepted(app, &operation);
-    let links = call.links(operation_id, location);
-    Ok(Accepted::Created(shown).with(&links, app.config.retry_after_seconds))
-}
-
-async fn replace(
+/// Asks Clusters Service whether it would make a cluster. The answer is what it was asked.
+pub(crate) async fn would_be_made(
     app: &App,
     call: &Call,
-    mut stored: Stored<Cluster>,
-    mut wanted: hub::Cluster,
-    answer: fn(serde_json::Value) -> Accepted,
-) -> Result<Response, Refusal> {
-    let state = stored.resource.status.provisioning_state;
-    let location = app.config.location.clone();
-    if let Some(operation) = stored.active_operation
-        && state != ProvisioningState::Deleting
-        && wanted == stored.resource
-    {
-        // The same request again, perhaps because its first answer got lost.
-        let shown = call.version.cluster_write(&stored.resource);
-        let links = call.links(operation, &location);
-        return Ok(answer(shown).with(&links, app.config.retry_after_seconds));
-    }
-    if !state.is_terminal() {
-        let message = format!("Cannot update resource while resource is \"{state}\"");
-        return Err(CloudError::conflict(&stored.resource.id, message).into());
-    }
-    not_yet_changeable(&wanted.spec, &stored.resource.spec)?;
-    let now = app.clock.now();
-    let operation_id = accept::new_id();
-    wanted.system_data = call.system_data.clone().changed(&stored.resource.system_data, now);
-    wanted.status.provisioning_state = ProvisioningState::Accepted;
-    let operation =
-        accept::operation(&call.into(), operation_id, &location, Request::Update, &wanted.id, None, now);
-    let shown = call.version.cluster_write(&wanted);
-    stored.resource = wanted;
-    stored.active_operation = Some(operation_id);
-    let mut change = app.records.change(call.subscription)?;
-    change.cluster_replace(&stored)?.operation_create(&operation)?;
-    change.commit().await?;
-    accepted(app, &operation);
-    Ok(answer(shown).with(&call.links(operation_id, &location), app.config.retry_after_seconds))
+    wanted: &hub::Cluster,
+    operation: OperationId,
+    identity_url: Option<&str>,
+) -> Result<Value, Refusal> {
+    let within = Environment { tenant_id: call.tenant_id.as_deref(), identity_url };
+    let work = Work { operation, correlation_id: &call.correlation_id };
+    let ask = ask::cluster_new(work, within, wanted);
+    ask::in_time(app.clusters_service.cluster_preflight(&call.context, &ask)).await?;
+    Ok(accept::kept(&ask))
 }
 
-/// Clusters Service cannot change a cluster yet, so what it acts on stays as it was made.
-fn not_yet_changeable(wanted: &hub::ClusterSpec, stored: &hub::ClusterSpec) -> Result<(), Invalid> {
-    if wanted.version == stored.version {
-        return Ok(());
-    }
-    let message = "Forbidden: a cluster's version cannot be changed yet".to_owned();
-    Err(Invalid(vec![FieldError { target: "properties.version".to_owned(), message }]))
+/// The id of a cluster at Clusters Service, once it has one.
+pub(crate) fn clusters_service_id(cluster: &Cluster) -> Option<ClusterId> {
+    cluster.clusters_service_id.as_ref()?.parse().ok()
 }
 
-/// Marks the cluster and its node pools, and gives up whatever is under way on them, all at once.
-async fn begin_deletion(
+/// Clusters Service does not know what is to be changed.
+pub(crate) fn never_made(id: &ResourceId) -> Refusal {
+    let message = "Cannot change resource because it was never made; delete it and make it anew";
+    CloudError::conflict(id, message).into()
+}
+
+/// What a cluster reserves, by the fields that say so.
+fn reserved(platform: &hub::Platform) -> Vec<(&'static str, Reservation)> {
+    let group = platform.managed_resource_group.as_deref().map(Reservation::managed_resource_group);
+    let subnet = platform.subnet_id.as_ref().map(Reservation::subnet);
+    let security_group = platform.network_security_group_id.as_ref().map(Reservation::security_group);
+    [
+        ("properties.platform.managedResourceGroup", group),
+        ("properties.platform.subnetId", subnet),
+        ("properties.platform.networkSecurityGroupId", security_group),
+    ]
+    .into_iter()
+    .filter_map(|(field, reservation)| Some((field, reservation?)))
+    .collect()
+}
+
+/// Refuses what another cluster of the subscription has reserved.
+pub(crate) async fn taken(
     app: &App,
-    subscription: SubscriptionId,
-    asked: &Asked,
-    mut stored: Stored<Cluster>,
-) -> Result<OperationId, Refusal> {
-    let now = app.clock.now();
-    let id = stored.resource.id.clone();
-    let operation_id = accept::new_id();
-    let operation =
-        accept::operation(asked, operation_id, &app.config.location, Request::Delete, &id, None, now);
-    let mut change = app.records.change(subscription)?;
-    for mut under_way in app.records.operation_active_on(&id).await? {
-        accept::cancel(&mut under_way, operation_id, now);
-        change.operation_replace(&under_way)?;
+    call: &Call,
+    cluster: &ResourceId,
+    fields: &[(&'static str, Reservation)],
+) -> Result<(), Refusal> {
+    let mut problems = Vec::new();
+    for (field, reservation) in fields {
+        let holder = app.records.reservation_holder(call.subscription, reservation).await?;
+        if let Some(holder) = holder.filter(|holder| holder != cluster) {
+            let message = format!("Forbidden: it is in use by cluster '{holder}'");
+            problems.push(FieldError { target: (*field).to_owned(), message });
+        }
     }
-    for mut node_pool in app.records.node_pool_all(&id).await? {
-        node_pool.resource.status.provisioning_state = ProvisioningState::Deleting;
-        node_pool.active_operation = Some(operation_id);
-        change.node_pool_replace(&node_pool)?;
-    }
-    stored.resource.status.provisioning_state = ProvisioningState::Deleting;
-    stored.active_operation = Some(operation_id);
-    change.cluster_replace(&stored)?.operation_create(&operation)?;
-    change.commit().await?;
-    accepted(app, &operation);
-    Ok(operation_id)
+    if problems.is_empty() { Ok(()) } else { Err(Invalid(problems).into()) }
 }
 
-pub(crate) fn accepted(app: &App, operation: &pilothouse_records::Operation) {
-    app.metrics.accepted(operation.request);
-    info!(
-        operation = %operation.id,
-        request = ?operation.request,
-        resource = %operation.resource,
-        correlation = operation.correlation_id,
-        "accepted an operation"
-    );
+/// The name of the group for a cluster's cloud resources, if its owner has none. At most 90 characters, as all groups.
+fn managed_resource_group(cluster: &str) -> String {
+    let name: String = cluster.chars().take(45).collect();
+    format!("aro-hcp-{name}-{}", Uuid::new_v4())
 }
 
-pub(crate) fn busy(id: &ResourceId) -> Refusal {
-    CloudError::conflict(id, "The resource was modified by another request; try again.")
-        .with_status(429)
-        .with_retry_after(1)
-        .into()
+fn minor(version: &str) -> Option<Minor> {
+    let of_release = || version.parse::<Release>().ok().map(|release| release.minor);
+    version.parse().ok().or_else(of_release)
+}
+
+/// Whether one of the versions that a control plane runs is the one that is wanted.
+fn runs(active: &[String], wanted: &hub::VersionProfile) -> bool {
+    let wanted = wanted.id.as_deref().and_then(minor);
+    wanted.is_none() || active.iter().any(|version| minor(version) == wanted)
+}
+
+/// Nodes may be two minors behind their control plane, and no more.
+async fn node_pools_keep_up(app: &App, wanted: &hub::Cluster) -> Result<(), Refusal> {
+    const FARTHEST: u32 = 2;
+    let Some(wanted_minor) = wanted.spec.version.id.as_deref().and_then(minor) else { return Ok(()) };
+    for pool in app.records.node_pool_all(&wanted.id).await? {
+        let pool = &pool.resource;
+        let versions = pool.status.active_versions.iter().chain(&pool.spec.version.id);
+        let behind = |version: Minor| {
+            version.major == wanted_minor.major && version.minor + FARTHEST < wanted_minor.minor
+        };
+        if let Some(version) = versions.filter_map(|version| minor(version)).find(|version| behind(*version))
+        {
+            let message = format!(
+                "Invalid value: \"{wanted_minor}\": node pool '{}' is at {version}, more than {FARTHEST} minors behind; \
+                 upgrade it first",
+                pool.id.name()
+            );
+            return Err(
+                Invalid(vec![FieldError { target: "properties.version.id".to_owned(), message }]).into()
+            );
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_group_is_named_for_its_cluster_and_fits() {
+        let name = managed_resource_group(&"x".repeat(54));
+        assert_eq!((name.len(), &name[..9]), (90, "aro-hcp-x"));
+        assert_ne!(managed_resource_group("a"), managed_resource_group("a"));
+    }
+
+    #[test]
+    fn a_control_plane_runs_what_is_wanted_when_the_minor_is_the_same() {
+        let wanted = |id: Option<&str>| hub::VersionProfile {
+            id: id.map(str::to_owned),
+            ..hub::VersionProfile::default()
+        };
+        let active = ["4.20.8".to_owned(), "4.21.2".to_owned()];
+        assert!(runs(&active, &wanted(Some("4.21"))));
+        assert!(runs(&active, &wanted(None)));
+        assert!(!runs(&active, &wanted(Some("4.22"))));
+        assert!(!runs(&[], &wanted(Some("4.20"))));
+    }
 }

@@ -21,6 +21,8 @@ enum Kind {
     Create,
     Update,
     Delete,
+    RequestCredential,
+    RevokeCredentials,
 }
 
 impl Metrics {
@@ -39,6 +41,8 @@ impl Metrics {
             Request::Create => Kind::Create,
             Request::Update => Kind::Update,
             Request::Delete => Kind::Delete,
+            Request::RequestCredential => Kind::RequestCredential,
+            Request::RevokeCredentials => Kind::RevokeCredentials,
         };
         self.accepted.get_or_create(&AcceptedLabels { request }).inc();
     }

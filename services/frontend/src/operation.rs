@@ -4,17 +4,22 @@ use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse as _, Response};
 use http::StatusCode;
+use pilothouse_api::{EXTERNAL_AUTHS, NODE_POOLS};
 use pilothouse_arm::{CloudError, ErrorCode, OperationId, ProvisioningState, header};
 use pilothouse_records::{Operation, Request, Stored};
 
-use crate::answer::{self, Refusal};
+use crate::answer::{self, Refusal, Shown};
 use crate::call::Call;
+use crate::cluster::Clusters;
+use crate::credential;
+use crate::external_auth::ExternalAuths;
+use crate::kind::{Kind, Record as _};
+use crate::node_pool::NodePools;
 use crate::service::App;
 
 pub(crate) async fn status(State(app): State<App>, call: Call) -> Result<Response, Refusal> {
-    let Some(operation) = find(&app, &call).await? else {
-        return Err(Refusal::Missing(call.id()?));
-    };
+    // Nothing is said of operations that are somebody else's, not even that they are.
+    let Some(operation) = find(&app, &call).await? else { return Ok(StatusCode::NOT_FOUND.into_response()) };
     let mut response = Json(operation.status(call.subscription)).into_response();
     if !operation.state.is_terminal() {
         let seconds = app.config.retry_after_seconds.to_string();
@@ -24,15 +29,14 @@ pub(crate) async fn status(State(app): State<App>, call: Call) -> Result<Respons
 }
 
 pub(crate) async fn result(State(app): State<App>, call: Call) -> Result<Response, Refusal> {
-    let Some(operation) = find(&app, &call).await? else {
-        return Err(Refusal::Missing(call.id()?));
-    };
+    let Some(operation) = find(&app, &call).await? else { return Err(Refusal::Missing(call.id()?)) };
     match operation.state {
         ProvisioningState::Accepted
         | ProvisioningState::Provisioning
         | ProvisioningState::Updating
+        | ProvisioningState::AwaitingSecret
         | ProvisioningState::Deleting => {
-            let links = call.links(operation.id, &app.config.location);
+            let links = call.links(operation.id, &app.config.location)?;
             let mut response = StatusCode::ACCEPTED.into_response();
             let headers = response.headers_mut();
             answer::insert(headers, header::LOCATION, &links.result);
@@ -49,7 +53,10 @@ pub(crate) async fn result(State(app): State<App>, call: Call) -> Result<Respons
         ProvisioningState::Succeeded => match operation.request {
             Request::Create => resource(&app, &call, &operation, StatusCode::CREATED).await,
             Request::Update => resource(&app, &call, &operation, StatusCode::OK).await,
-            Request::Delete => Ok(StatusCode::NO_CONTENT.into_response()),
+            Request::Delete | Request::RevokeCredentials => Ok(StatusCode::NO_CONTENT.into_response()),
+            Request::RequestCredential => {
+                Ok(Json(credential::shown(&app, &call, &operation).await?).into_response())
+            }
         },
     }
 }
@@ -60,19 +67,33 @@ async fn resource(
     operation: &Operation,
     status: StatusCode,
 ) -> Result<Response, Refusal> {
-    let id = &operation.resource;
-    let shown = if operation.cluster() == *id {
-        app.records.cluster_get(id).await?.map(|stored| call.version.cluster_write(&stored.resource))
+    let kind = operation.resource.resource_type();
+    let kind = kind.as_str().rsplit('/').next().unwrap_or_default();
+    if kind.eq_ignore_ascii_case(NODE_POOLS) {
+        resource_of::<NodePools>(app, call, operation, status).await
+    } else if kind.eq_ignore_ascii_case(EXTERNAL_AUTHS) {
+        resource_of::<ExternalAuths>(app, call, operation, status).await
     } else {
-        app.records.node_pool_get(id).await?.map(|stored| call.version.node_pool_write(&stored.resource))
-    };
-    match shown {
-        Some(shown) => Ok((status, Json(shown)).into_response()),
-        None => Err(Refusal::Missing(id.clone())),
+        resource_of::<Clusters>(app, call, operation, status).await
     }
 }
 
-/// The operation, if it is this caller's.
+async fn resource_of<K: Kind>(
+    app: &App,
+    call: &Call,
+    operation: &Operation,
+    status: StatusCode,
+) -> Result<Response, Refusal> {
+    match K::get(&app.records, &operation.resource).await? {
+        Some(stored) => {
+            let body = K::show(call, stored.resource());
+            Ok(Shown { body, etag: Some(stored.etag().to_owned()) }.with(status))
+        }
+        None => Err(Refusal::Missing(operation.resource.clone())),
+    }
+}
+
+/// The operation, if it is this caller's. To everybody else it does not exist.
 async fn find(app: &App, call: &Call) -> Result<Option<Stored<Operation>>, Refusal> {
     let Ok(id) = call.id()?.name().parse::<OperationId>() else { return Ok(None) };
     let found = app.records.operation_get(call.subscription, id).await?;
@@ -81,7 +102,8 @@ async fn find(app: &App, call: &Call) -> Result<Option<Stored<Operation>>, Refus
         (Some(stored), Some(sent)) => stored.eq_ignore_ascii_case(sent),
         (Some(_), None) => false,
     };
-    Ok(found.filter(|operation| {
+    let is_own = |operation: &Stored<Operation>| {
         same(&operation.tenant_id, &call.tenant_id) && same(&operation.client_id, &call.client_id)
-    }))
+    };
+    Ok(found.filter(is_own))
 }

@@ -1,0 +1,159 @@
+use http::Method;
+use pilothouse_arm::ProvisioningState;
+use pilothouse_records::{Cluster, Operation, Request};
+use pilothouse_runtime::Clock;
+use pilothouse_store::Location;
+use serde_json::json;
+
+use crate::support::{
+    Rig, SUBSCRIPTION, VERSION, cluster, cluster_body, cluster_url, pool, pool_body, subscription,
+    subscription_url,
+};
+
+#[tokio::test]
+async fn the_state_of_a_subscription_decides_what_can_be_done_in_it() {
+    let rig = Rig::unregistered().await;
+    let tags = json!({"tags": {"a": "b"}});
+    let resources = json!({"resources": []});
+    let preflight = cluster_url("x").replace("hcpOpenShiftClusters/x", "deployments/x/preflight");
+    // State, what looking and deleting give, what making and changing give.
+    for (state, looks, makes) in [
+        (None, 400, 400),
+        (Some("Unregistered"), 400, 400),
+        (Some("Registered"), 0, 0),
+        (Some("Warned"), 0, 409),
+        (Some("Suspended"), 0, 409),
+        (Some("Deleted"), 400, 400),
+    ] {
+        if let Some(state) = state {
+            let told =
+                rig.put(&subscription_url(), &json!({"state": state, "registrationDate": "now"})).await;
+            assert_eq!(told.status, 200, "{}", told.text);
+        }
+        for (method, url, body, refused) in [
+            (Method::GET, cluster_url("First"), None, looks),
+            (Method::GET, format!("{}/nodePools?{VERSION}", cluster("First")), None, looks),
+            (Method::DELETE, cluster_url("First"), None, looks),
+            (Method::PATCH, cluster_url("First"), Some(&tags), makes),
+            (Method::PUT, pool("one"), Some(&tags), makes),
+            (Method::POST, format!("{}/revokeCredentials?{VERSION}", cluster("First")), None, makes),
+            (Method::POST, preflight.clone(), Some(&resources), makes),
+        ] {
+            let reply = rig.send(method.clone(), &url, body).await;
+            if refused == 0 {
+                assert_ne!(reply.code(), "InvalidSubscriptionState", "{method} {url} while {state:?}");
+            } else {
+                assert_eq!(
+                    (reply.status, reply.code()),
+                    (refused, "InvalidSubscriptionState"),
+                    "{method} {url} while {state:?}"
+                );
+            }
+        }
+    }
+    rig.stop().await;
+}
+
+#[tokio::test]
+async fn a_subscription_is_shown_as_it_was_told_and_not_as_it_is_kept() {
+    let rig = Rig::unregistered().await;
+    let url = format!("/SUBSCRIPTIONS/{}?api-version=2.0", SUBSCRIPTION.to_uppercase());
+    let missing = rig.get(&url).await;
+    assert_eq!((missing.status, missing.code()), (404, "SubscriptionNotFound"));
+    let body = json!({"state": "Registered", "registrationDate": "now", "properties": {
+        "tenantId": "t", "accountOwner": {"puid": "p", "email": "ada@example.com"},
+        "registeredFeatures": [{"name": "x", "state": "Registered"}]}});
+    let told = rig.put(&url, &body).await;
+    let mut shown = body.clone();
+    shown["properties"]["accountOwner"] = json!({"puid": "p"});
+    assert_eq!((told.status, &told.body), (200, &shown));
+    assert_eq!(rig.get(&url).await.body, shown);
+    for state in ["Warned", "Suspended", "Unregistered", "Deleted", "Registered", "Deleted"] {
+        let body = json!({"state": state, "registrationDate": "now"});
+        assert_eq!(rig.put(&url, &body).await.body, body, "any state may follow any");
+        assert_eq!(rig.get(&url).await.body, body);
+    }
+    for (body, status, code) in [
+        (json!({"state": "registered"}), 400, "MultipleErrorsOccurred"),
+        (json!({"state": "Registered"}), 400, "InvalidRequestContent"),
+        (json!([]), 400, "InvalidRequestContent"),
+    ] {
+        let refused = rig.put(&url, &body).await;
+        assert_eq!((refused.status, refused.code()), (status, code), "{body}");
+    }
+    let odd = rig.put("/subscriptions/x?api-version=2.0", &body).await;
+    assert_eq!((odd.status, odd.code()), (404, "SubscriptionNotFound"));
+    rig.stop().await;
+}
+
+/// Clusters that are there, as if they had been made some time ago.
+async fn filled(rig: &Rig, count: usize) {
+    let created = rig.put(&cluster_url("model"), &cluster_body("model")).await;
+    assert_eq!(created.status, 201, "{}", created.text);
+    let model = rig.records.cluster_get(&cluster("model").parse().unwrap()).await.unwrap().unwrap();
+    for number in 0..count {
+        let mut resource = model.resource.clone();
+        resource.id = cluster(&format!("c{number:04}")).parse().unwrap();
+        resource.status.provisioning_state = ProvisioningState::Updating;
+        let id = pilothouse_arm::OperationId::new(uuid::Uuid::new_v4());
+        let now = Clock::system().now();
+        let operation = Operation::new(id, Request::Update, resource.id.clone(), "here", now);
+        let mut change = rig.records.change(subscription()).unwrap();
+        change.cluster_create(&Cluster::new(resource, id)).unwrap().operation_create(&operation).unwrap();
+        change.commit().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_deleted_subscription_takes_everything_along_however_much_it_is() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("store.db").into_os_string().into_string().unwrap();
+    let rig = Rig::at(Location::sqlite(path)).await;
+    let registered = json!({"state": "Registered", "registrationDate": "now"});
+    rig.put(&subscription_url(), &registered).await;
+    filled(&rig, 300).await;
+    let deleted = json!({"state": "Deleted", "registrationDate": "now"});
+    let told = rig.put(&subscription_url(), &deleted).await;
+    assert_eq!((told.status, &told.body), (200, &deleted));
+    // What the request had no time for is done by itself.
+    let done = async || {
+        let active = rig.records.operation_active().await.unwrap();
+        active.len() == 301 && active.iter().all(|operation| operation.request == Request::Delete)
+    };
+    let deadline = tokio::time::Instant::now() + crate::support::PATIENCE;
+    while !done().await {
+        assert!(tokio::time::Instant::now() < deadline, "{:?}", crate::support::under_way(&rig).await);
+        tokio::task::yield_now().await;
+    }
+    let nobodys = rig.records.operation_active().await.unwrap();
+    assert!(nobodys.iter().all(|operation| operation.tenant_id.is_none() && operation.client_id.is_none()));
+    assert!(rig.records.subscription_deletion_pending().await.unwrap().is_empty());
+    assert_eq!(rig.put(&subscription_url(), &deleted).await.status, 200);
+    assert_eq!(rig.records.operation_active().await.unwrap().len(), 301, "telling it again does nothing");
+    rig.stop().await;
+}
+
+#[tokio::test]
+async fn what_a_frontend_left_of_a_deleted_subscription_the_next_one_does() {
+    let rig = Rig::new().await;
+    rig.made("First").await;
+    rig.put(&pool("one"), &pool_body(1)).await;
+    let store = rig.records.store().clone();
+    let records = rig.records.clone();
+    rig.stop().await;
+    let mut told = records.subscription_get(subscription()).await.unwrap().unwrap();
+    told.state = pilothouse_records::SubscriptionState::Deleted;
+    told.deletion_pending = true;
+    records.subscription_replace(subscription(), &told).await.unwrap();
+
+    let next = Rig::over(store).await;
+    let deadline = tokio::time::Instant::now() + crate::support::PATIENCE;
+    while !records.subscription_deletion_pending().await.unwrap().is_empty() {
+        assert!(tokio::time::Instant::now() < deadline);
+        tokio::task::yield_now().await;
+    }
+    let pools = records.node_pool_all(&cluster("First").parse().unwrap()).await.unwrap();
+    assert_eq!(pools[0].resource.status.provisioning_state, ProvisioningState::Deleting);
+    assert_eq!(crate::support::under_way(&next).await, [("Delete".to_owned(), 1)].into());
+    next.stop().await;
+}
