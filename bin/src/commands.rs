@@ -1,13 +1,20 @@
 //! The verbs, one file each: its `Args`, whose doc comment is the help text, and a `run` that carries it out.
 
+pub mod backend;
 pub mod completions;
 pub mod control_plane;
 pub mod down;
+pub mod frontend;
+pub mod hold;
 pub mod kubeconfig;
 pub mod kubelet;
 pub mod nodes;
+pub mod operations;
 pub mod store;
+pub mod token;
 pub mod up;
 pub mod version;
 
+mod admin_surface;
 mod region_data;
+mod resource_provider;

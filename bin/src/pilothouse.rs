@@ -5,7 +5,10 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::commands::{completions, control_plane, down, kubeconfig, kubelet, nodes, store, up, version};
+use crate::commands::{
+    backend, completions, control_plane, down, frontend, hold, kubeconfig, kubelet, nodes, operations, store,
+    token, up, version,
+};
 use crate::{Failure, Output, OutputArgs, exit_code};
 
 /// Hosted control planes: ask an API for a cluster, get one.
@@ -23,6 +26,7 @@ Examples:
   pilothouse up                                         A whole region on this machine
   pilothouse kubeconfig first > first.kubeconfig        The way into the cluster `first`
   pilothouse nodes first                                Its nodes
+  pilothouse operations list --active                   What is under way
   pilothouse down                                       Stop the region; what is stored stays
   pilothouse store check --store region.db              Is everything in a store as it should be?
 
@@ -43,6 +47,11 @@ enum Verb {
     Down(down::Args),
     Kubeconfig(kubeconfig::Args),
     Nodes(nodes::Args),
+    Token(token::Args),
+    Operations(operations::Args),
+    Hold(hold::Args),
+    Frontend(pilothouse_frontend::Args),
+    Backend(pilothouse_backend::Args),
     ControlPlane(control_plane::Args),
     Kubelet(kubelet::Args),
     Store(store::Args),
@@ -77,9 +86,14 @@ impl Args {
             Verb::Up(args) => return args.run(&mut output),
             Verb::ControlPlane(args) => return args.run(),
             Verb::Kubelet(args) => return args.run(),
+            Verb::Frontend(args) => return frontend::run(&args, &mut output),
+            Verb::Backend(args) => return backend::run(&args, &mut output),
             Verb::Down(args) => args.run(&mut output)?,
             Verb::Kubeconfig(args) => args.run(&mut output)?,
             Verb::Nodes(args) => args.run(&mut output)?,
+            Verb::Token(args) => args.run(&mut output)?,
+            Verb::Operations(args) => args.run(&mut output)?,
+            Verb::Hold(args) => args.run(&mut output)?,
             Verb::Store(args) => args.run(&mut output)?,
             Verb::Version(args) => args.run("pilothouse", &mut output)?,
             Verb::Completions(args) => args.run::<Self>(&mut output)?,

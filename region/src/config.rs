@@ -20,6 +20,18 @@ pub struct Config {
     pub location: String,
     /// The domain that hosted clusters' names are in.
     pub base_domain: String,
+    /// Whether callers of the resource provider are asked who they are.
+    pub authentication: Authentication,
+}
+
+/// Whether callers of the resource provider are asked who they are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Authentication {
+    /// Whoever is on this machine is let in.
+    #[default]
+    None,
+    /// They show a token of the region's own issuer, see [`DataDir::issuer`].
+    LocalTokens,
 }
 
 /// How ports are chosen.
@@ -43,6 +55,7 @@ impl Config {
             environment: "local".to_owned(),
             location: "local".to_owned(),
             base_domain: "pilothouse.test".to_owned(),
+            authentication: Authentication::None,
         }
     }
 }

@@ -6,6 +6,7 @@
 //! ports.json      ports that the system chose
 //! keys            key file of the stores
 //! pki/            the region's authority and what it issued
+//! issuer/         the issuer of tokens for callers of the resource provider
 //! stores/         one database per service
 //! node/           the embedded node: its pods, logs, volumes and sockets
 //! clusters/       kubeconfig files of hosted clusters
@@ -145,6 +146,11 @@ impl DataDir {
     /// The embedded node's folder.
     pub fn node(&self) -> PathBuf {
         self.root.join("node")
+    }
+
+    /// The folder of the region's own issuer of tokens.
+    pub fn issuer(&self) -> PathBuf {
+        self.root.join("issuer")
     }
 
     pub(crate) fn key_file(&self) -> PathBuf {

@@ -13,6 +13,9 @@ use crate::ports::{Ports, loopback};
 pub struct Endpoints {
     /// The resource provider's API.
     pub frontend: String,
+    /// The administrators' surface of the resource provider.
+    #[serde(default)]
+    pub admin: String,
     /// Clusters Service.
     pub clusters_service: String,
     /// Maestro's REST API.
@@ -38,6 +41,7 @@ impl Endpoints {
         let url = |scheme: &str, port| format!("{scheme}://{}", loopback(port));
         Self {
             frontend: url("http", ports.frontend),
+            admin: url("http", ports.admin),
             clusters_service: url("http", ports.clusters_service),
             maestro: url("http", ports.maestro),
             maestro_grpc: url("http", ports.maestro_grpc),
@@ -53,6 +57,7 @@ impl Endpoints {
     pub fn rows(&self) -> Vec<(&'static str, String)> {
         let Self {
             frontend,
+            admin,
             clusters_service,
             maestro,
             maestro_grpc,
@@ -64,6 +69,7 @@ impl Endpoints {
         } = self;
         vec![
             ("frontend", frontend.clone()),
+            ("admin", admin.clone()),
             ("clusters service", clusters_service.clone()),
             ("maestro", maestro.clone()),
             ("maestro gRPC", maestro_grpc.clone()),

@@ -4,19 +4,26 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use http::{Method, StatusCode};
+use pilothouse_access::{IssuerError, LocalIssuer, LocalRole, TokenRequest};
 use pilothouse_api::Minor;
-use pilothouse_http::{CallError, Client, ClientBuildError, ClientBuilder};
+use pilothouse_http::{Call, CallError, Client, ClientBuildError, ClientBuilder};
 use pilothouse_pki::{FileError, Visibility, write_atomically};
+use pilothouse_runtime::Clock;
+use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 use url::Url;
+use uuid::Uuid;
 
+use crate::config::Authentication;
 use crate::data_dir::DataDir;
 use crate::endpoints::Endpoints;
 use crate::hosted_clusters::{HostedClusters, HostedClustersError};
 
 const API_VERSION: &str = "2026-10-01";
-/// Whose first cluster it is: on a laptop there is one customer, and this is what it is called.
+/// Whose first cluster it is: on a laptop there is one customer, and this is what it is called. The tenant is where
+/// tokens of the region's issuer are at home, unless they are told otherwise.
+pub const TENANT: Uuid = Uuid::from_u128(2);
 const SUBSCRIPTION: &str = "/subscriptions/00000000-0000-0000-0000-000000000001";
 const RESOURCE_GROUP: &str = "first";
 const NODE_POOL: &str = "workers";
@@ -24,6 +31,8 @@ const NODE_POOL: &str = "workers";
 const CALL: Duration = Duration::from_secs(30);
 /// One operation.
 const OPERATION: Duration = Duration::from_secs(600);
+/// All of it.
+const TOKEN: Duration = Duration::from_secs(3600);
 /// ARM's operations are asked after, not heard of. A local one is over in less than a second.
 const LOOK: Duration = Duration::from_millis(20);
 
@@ -33,6 +42,13 @@ pub struct FirstCluster {
     name: String,
     frontend: String,
     data_dir: DataDir,
+    authentication: Authentication,
+}
+
+/// The frontend, and what it is shown.
+struct Frontend {
+    client: Client,
+    token: Option<SecretString>,
 }
 
 /// Why there is no first cluster.
@@ -44,6 +60,9 @@ pub enum FirstClusterError {
     /// There is no client.
     #[error("the frontend cannot be called")]
     Client(#[from] ClientBuildError),
+    /// There is no token to show.
+    #[error("there is no token for the frontend")]
+    Token(#[from] IssuerError),
     /// A call failed.
     #[error("the frontend did not answer")]
     Call(#[from] CallError),
@@ -96,7 +115,19 @@ struct Accepted {
 impl FirstCluster {
     /// The cluster of this name in a running region.
     pub fn new(name: &str, endpoints: &Endpoints, data_dir: &DataDir) -> Self {
-        Self { name: name.to_owned(), frontend: endpoints.frontend.clone(), data_dir: data_dir.clone() }
+        Self {
+            name: name.to_owned(),
+            frontend: endpoints.frontend.clone(),
+            data_dir: data_dir.clone(),
+            authentication: Authentication::None,
+        }
+    }
+
+    /// The same in a region that asks who calls.
+    #[must_use]
+    pub fn with_authentication(mut self, authentication: Authentication) -> Self {
+        self.authentication = authentication;
+        self
     }
 
     /// Asks for the cluster and its node pool unless they are there, waits for both, and leaves a kubeconfig.
@@ -105,11 +136,17 @@ impl FirstCluster {
     ///
     /// If a request is refused or fails. Asking again goes on where this ended.
     pub async fn ensure(&self, say: &(dyn Fn(&str) + Sync)) -> Result<PathBuf, FirstClusterError> {
-        let client = ClientBuilder::new(CALL).build()?;
-        let registration = json!({ "state": "Registered", "registrationDate": "2026-01-01T00:00:00Z" });
-        let (status, answer, _) = put(&client, self.url(SUBSCRIPTION, "2.0")?, &registration).await?;
+        // ARM tells of the subscription; the rest is asked for by somebody who is at home in it.
+        let arm = self.frontend(Some(LocalRole::Arm))?;
+        let registration = json!({
+            "state": "Registered",
+            "registrationDate": "2026-01-01T00:00:00Z",
+            "properties": { "tenantId": TENANT },
+        });
+        let (status, answer, _) = arm.put(self.url(SUBSCRIPTION, "2.0")?, &registration).await?;
         accepted("the subscription", status, &answer)?;
 
+        let client = self.frontend(None)?;
         let cluster = format!(
             "{SUBSCRIPTION}/resourceGroups/{RESOURCE_GROUP}/providers/Microsoft.RedHatOpenShift/hcpOpenShiftClusters/{}",
             self.name
@@ -128,19 +165,38 @@ impl FirstCluster {
 
     async fn ask(
         &self,
-        client: &Client,
+        client: &Frontend,
         what: String,
         path: &str,
         body: &Value,
     ) -> Result<Accepted, FirstClusterError> {
         let resource = self.url(path, API_VERSION)?;
-        let (status, _) = get(client, resource.clone()).await?;
+        let (status, _) = client.get(resource.clone()).await?;
         if status != StatusCode::NOT_FOUND {
             return Ok(Accepted { what, resource, operation: None });
         }
-        let (status, answer, operation) = put(client, resource.clone(), body).await?;
+        let (status, answer, operation) = client.put(resource.clone(), body).await?;
         accepted(&what, status, &answer)?;
         Ok(Accepted { what, resource, operation })
+    }
+
+    /// The frontend as somebody of this role.
+    fn frontend(&self, role: Option<LocalRole>) -> Result<Frontend, FirstClusterError> {
+        let token = match self.authentication {
+            Authentication::None => None,
+            Authentication::LocalTokens => {
+                let request = TokenRequest {
+                    name: role.is_none().then(|| "first-cluster".to_owned()),
+                    tenant: Some(TENANT),
+                    app_id: None,
+                    role,
+                    lifetime: TOKEN,
+                };
+                let issuer = LocalIssuer::open(&self.data_dir.issuer())?;
+                Some(issuer.issue(&request, Clock::system().now())?)
+            }
+        };
+        Ok(Frontend { client: ClientBuilder::new(CALL).build()?, token })
     }
 
     fn url(&self, path: &str, version: &str) -> Result<Url, FirstClusterError> {
@@ -153,12 +209,12 @@ impl FirstCluster {
 
 impl Accepted {
     /// Waits until it has succeeded.
-    async fn finish(self, client: &Client, say: &(dyn Fn(&str) + Sync)) -> Result<(), FirstClusterError> {
+    async fn finish(self, client: &Frontend, say: &(dyn Fn(&str) + Sync)) -> Result<(), FirstClusterError> {
         let Self { what, resource, operation } = self;
         let deadline = Instant::now() + OPERATION;
         let mut said = String::new();
         loop {
-            let (status, answer) = get(client, resource.clone()).await?;
+            let (status, answer) = client.get(resource.clone()).await?;
             accepted(&what, status, &answer)?;
             let state = text(&answer, "/properties/provisioningState");
             if state != said {
@@ -169,7 +225,7 @@ impl Accepted {
                 "Succeeded" => return Ok(()),
                 "Failed" | "Canceled" => {
                     let message = match operation {
-                        Some(operation) => text(&get(client, operation).await?.1, "/error/message"),
+                        Some(operation) => text(&client.get(operation).await?.1, "/error/message"),
                         None => "the operation's error says why".to_owned(),
                     };
                     return Err(FirstClusterError::Failed { what, state, message });
@@ -181,22 +237,34 @@ impl Accepted {
     }
 }
 
-async fn get(client: &Client, url: Url) -> Result<(StatusCode, Value), FirstClusterError> {
-    let response = client.get(url).send().await?;
-    let status = response.status();
-    Ok((status, serde_json::from_slice(&response.bytes().await?).unwrap_or_default()))
-}
+// === impl Frontend ===
 
-async fn put(
-    client: &Client,
-    url: Url,
-    body: &Value,
-) -> Result<(StatusCode, Value, Option<Url>), FirstClusterError> {
-    let response = client.call(Method::PUT, url).json(body).send().await?;
-    let status = response.status();
-    let operation = response.headers().get("azure-asyncoperation").and_then(|value| value.to_str().ok());
-    let operation = operation.and_then(|text| Url::parse(text).ok());
-    Ok((status, serde_json::from_slice(&response.bytes().await?).unwrap_or_default(), operation))
+impl Frontend {
+    async fn get(&self, url: Url) -> Result<(StatusCode, Value), FirstClusterError> {
+        let response = self.call(Method::GET, url).send().await?;
+        let status = response.status();
+        Ok((status, serde_json::from_slice(&response.bytes().await?).unwrap_or_default()))
+    }
+
+    async fn put(
+        &self,
+        url: Url,
+        body: &Value,
+    ) -> Result<(StatusCode, Value, Option<Url>), FirstClusterError> {
+        let response = self.call(Method::PUT, url).json(body).send().await?;
+        let status = response.status();
+        let operation = response.headers().get("azure-asyncoperation").and_then(|value| value.to_str().ok());
+        let operation = operation.and_then(|text| Url::parse(text).ok());
+        Ok((status, serde_json::from_slice(&response.bytes().await?).unwrap_or_default(), operation))
+    }
+
+    fn call(&self, method: Method, url: Url) -> Call {
+        let call = self.client.call(method, url);
+        match &self.token {
+            Some(token) => call.bearer(token.expose_secret()),
+            None => call,
+        }
+    }
 }
 
 fn accepted(what: &str, status: StatusCode, answer: &Value) -> Result<(), FirstClusterError> {

@@ -32,12 +32,12 @@ mod region;
 mod services;
 mod stop;
 
-pub use self::config::{Config, PortChoice};
+pub use self::config::{Authentication, Config, PortChoice};
 pub use self::credentials::{Credentials, CredentialsError};
 pub use self::data_dir::{DataDir, DataDirError, Held, RunningProcess};
 pub use self::endpoints::Endpoints;
 pub use self::error::Error;
-pub use self::first_cluster::{FirstCluster, FirstClusterError};
+pub use self::first_cluster::{FirstCluster, FirstClusterError, TENANT};
 pub use self::hosted_clusters::{HostedClusters, HostedClustersError, NodeSummary};
 pub use self::kubernetes::ClientError;
 pub use self::node::NodeError;

@@ -16,6 +16,9 @@ use serde::{Deserialize, Serialize};
 pub struct Ports {
     /// The resource provider's API.
     pub frontend: u16,
+    /// The administrators' surface of the resource provider.
+    #[serde(default = "Ports::admin")]
+    pub admin: u16,
     /// Clusters Service.
     pub clusters_service: u16,
     /// Maestro's REST API.
@@ -60,6 +63,7 @@ impl Default for Ports {
     fn default() -> Self {
         Self {
             frontend: 8443,
+            admin: 8445,
             clusters_service: 8001,
             maestro: 8002,
             maestro_grpc: 8090,
@@ -73,6 +77,11 @@ impl Default for Ports {
 }
 
 impl Ports {
+    /// Regions from before this surface wrote no port for it down.
+    fn admin() -> u16 {
+        Self::default().admin
+    }
+
     /// The ports chosen for this region earlier; chosen now, and kept in `file`, if there are none.
     ///
     /// # Errors
@@ -106,6 +115,7 @@ impl Ports {
         };
         Ok(Self {
             frontend: next()?,
+            admin: next()?,
             clusters_service: next()?,
             maestro: next()?,
             maestro_grpc: next()?,

@@ -7,6 +7,7 @@ use std::error::Error as StdError;
 use std::sync::Arc;
 use std::time::Duration;
 
+use pilothouse_access::LocalIssuer;
 use pilothouse_broker::Authorizer;
 use pilothouse_http::{Client as HttpClient, ClientBuilder, ListenerConfig};
 use pilothouse_kubelet_api::Dialer;
@@ -15,6 +16,7 @@ use pilothouse_maestro_api::{RestClient, SourceClient};
 use prometheus_client::registry::Registry;
 use url::Url;
 
+use crate::config::Authentication;
 use crate::error::Error;
 use crate::ports::loopback;
 use crate::region::Site;
@@ -203,21 +205,40 @@ impl Site {
         let service = built.map_err(failed("the backend"))?;
         self.parts.run("backend", |shutdown| async move { Ok(service.run(shutdown).await?) });
 
-        let config = pilothouse_frontend::Config {
-            listen: loopback(self.ports.frontend),
-            location: self.config.location.clone(),
-            ..pilothouse_frontend::Config::default()
-        };
+        let config = self.frontend()?;
         let deps = pilothouse_frontend::Deps {
             store,
             clusters_service: client("the frontend")?,
             clock: self.clock.clone(),
+            health: self.health.clone(),
             registry,
         };
         let built = pilothouse_frontend::Service::build(config, deps).await;
         let service = built.map_err(failed("the frontend"))?;
         self.parts.run("frontend", |shutdown| async move { Ok(service.run(shutdown).await?) });
         Ok(())
+    }
+
+    /// The frontend of a region on the local cloud, whose identities are what anybody says they are.
+    fn frontend(&self) -> Result<pilothouse_frontend::Config, Error> {
+        let access = match self.config.authentication {
+            Authentication::None => pilothouse_access::Config::default(),
+            Authentication::LocalTokens => {
+                LocalIssuer::open(&self.data_dir().issuer()).map_err(failed("the issuer of tokens"))?.config()
+            }
+        };
+        Ok(pilothouse_frontend::Config {
+            listener: ListenerConfig::loopback(self.ports.frontend),
+            location: self.config.location.clone(),
+            operator_identities_required: false,
+            identity_url: Some(url(self.ports.cloud)),
+            admin: Some(pilothouse_frontend::Admin {
+                listener: ListenerConfig::loopback(self.ports.admin),
+                access: access.clone(),
+            }),
+            access,
+            ..pilothouse_frontend::Config::default()
+        })
     }
 
     fn broker(&self, client_id: &str) -> BrokerConfig {

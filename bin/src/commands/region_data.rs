@@ -12,7 +12,7 @@ use crate::{Failure, Hint};
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct RegionArgs {
     /// The folder the region lives in [default: `pilothouse` in the user's data directory]
-    #[arg(long, value_name = "DIR", env = "PILOTHOUSE_DATA_DIR", hide_env_values = true)]
+    #[arg(long, value_name = "DIR", env = "PILOTHOUSE_DATA_DIR", hide_env_values = true, global = true)]
     data_dir: Option<PathBuf>,
 }
 

@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow};
 use comfy_table::Table;
-use pilothouse_region::{Config, DataDir, Endpoints, FirstCluster, PortChoice, Ports, Region};
+use pilothouse_region::{
+    Authentication, Config, DataDir, Endpoints, FirstCluster, PortChoice, Ports, Region,
+};
 use pilothouse_runtime::{Process, Tasks, block_on, telemetry};
 use serde::Serialize;
 
@@ -40,14 +42,26 @@ pub struct Args {
     /// Listen on ports that the system chooses once; they are kept in the data directory
     #[arg(long)]
     ephemeral_ports: bool,
-    #[command(flatten)]
-    ports: PortArgs,
+    /// Whether callers of the resource provider are asked who they are
+    #[arg(long, value_enum, default_value_t = Callers::None, value_name = "MODE")]
+    authentication: Callers,
     /// Which events to log: a level, or a list such as `info,pilothouse_store=debug`
     #[arg(long, value_name = "FILTER", env = telemetry::LOG_VARIABLE, hide_env_values = true)]
     log: Option<String>,
+    #[command(flatten)]
+    ports: PortArgs,
     /// In the background already: where output goes once the region is ready.
     #[arg(long, hide = true, value_name = "FILE")]
     detached: Option<PathBuf>,
+}
+
+/// Whether callers are asked who they are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Callers {
+    /// Whoever is on this machine is let in
+    None,
+    /// They show a token of the region's own issuer; `pilothouse token` makes one
+    Jwt,
 }
 
 /// One flag for each port.
@@ -57,6 +71,9 @@ struct PortArgs {
     /// The resource provider's API
     #[arg(long, value_name = "PORT", default_value_t = Ports::default().frontend)]
     frontend_port: u16,
+    /// The administrators' surface of the resource provider
+    #[arg(long, value_name = "PORT", default_value_t = Ports::default().admin)]
+    admin_port: u16,
     /// Clusters Service
     #[arg(long, value_name = "PORT", default_value_t = Ports::default().clusters_service)]
     clusters_service_port: u16,
@@ -144,6 +161,7 @@ impl Args {
             } else {
                 PortChoice::Fixed(self.ports.into())
             },
+            authentication: self.authentication.into(),
             ..Config::new(data_dir.clone())
         };
         let region = Region::start(config, tasks, &say).await.map_err(|error| anyhow!(error)).hint(
@@ -151,7 +169,8 @@ impl Args {
         )?;
         output.show(&Started(region.endpoints()))?;
         if let Some(name) = &self.cluster {
-            let cluster = FirstCluster::new(name, region.endpoints(), data_dir);
+            let cluster = FirstCluster::new(name, region.endpoints(), data_dir)
+                .with_authentication(self.authentication.into());
             let kubeconfig =
                 cluster.ensure(&say).await.map_err(|error| anyhow!(error)).hint(
                     "the region goes on when started again; the operation above says where it stopped",
@@ -186,10 +205,20 @@ impl Args {
     }
 }
 
+impl From<Callers> for Authentication {
+    fn from(callers: Callers) -> Self {
+        match callers {
+            Callers::None => Self::None,
+            Callers::Jwt => Self::LocalTokens,
+        }
+    }
+}
+
 impl From<PortArgs> for Ports {
     fn from(args: PortArgs) -> Self {
         Self {
             frontend: args.frontend_port,
+            admin: args.admin_port,
             clusters_service: args.clusters_service_port,
             maestro: args.maestro_port,
             maestro_grpc: args.maestro_grpc_port,

@@ -1,0 +1,224 @@
+//! What frontend and backend have in common when they run alone: a store, the way to Clusters Service, and the operators'
+//! pages.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context as _, anyhow};
+use pilothouse_clusters_service_api as clusters_service;
+use pilothouse_http::{
+    CertificateSource, ClientBuilder, Health, Listener, ListenerConfig, Operations, Stack, TlsFiles,
+};
+use pilothouse_pki::Bundle;
+use pilothouse_runtime::config::{self, ConfigArgs, SecretFile};
+use pilothouse_runtime::{Clock, OnExit, Process, Shutdown, TaskError, block_on, telemetry};
+use pilothouse_store::{Keyring, Location, Options, Store};
+use prometheus_client::registry::Registry;
+use secrecy::ExposeSecret as _;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use url::Url;
+
+use crate::{Failure, Hint, Output};
+
+/// How long open requests and running passes may take when it is stopped.
+const GRACE: Duration = Duration::from_secs(40);
+/// One call to Clusters Service.
+const CALL: Duration = Duration::from_secs(20);
+
+/// What a process of the resource provider is configured with, beside the service itself.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Surroundings<C> {
+    /// The store: a path, or `postgres://user@host/database?schema=name`. A password goes into its own file.
+    store: String,
+    /// A file with the password of the store's user.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    store_password_file: Option<SecretFile>,
+    /// The file with the keys that secrets are sealed with; by default the database's path with `.key`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    store_key_file: Option<String>,
+    /// Clusters Service.
+    clusters_service: ClustersService,
+    /// Where health, metrics and debug pages are served.
+    #[serde(default = "metrics")]
+    metrics: ListenerConfig,
+    /// Logs and traces.
+    #[serde(default)]
+    telemetry: telemetry::Config,
+    /// The service itself.
+    #[serde(default)]
+    service: C,
+}
+
+/// Where Clusters Service is, and how it is known.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ClustersService {
+    /// Its address.
+    url: Url,
+    /// The authorities that certify it, PEM; without TLS there are none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    authorities: Option<PathBuf>,
+    /// The certificate that is shown to it, PEM.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    certificate: Option<PathBuf>,
+    /// Its private key, PEM.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    key: Option<PathBuf>,
+}
+
+/// What a service is built from.
+pub(crate) struct Site<'a> {
+    pub(crate) store: Store,
+    pub(crate) clusters_service: clusters_service::Client,
+    pub(crate) clock: Clock,
+    pub(crate) health: Health,
+    pub(crate) registry: &'a mut Registry,
+}
+
+fn metrics() -> ListenerConfig {
+    ListenerConfig::loopback(8081)
+}
+
+/// Runs a service until it is stopped, or prints its configuration. `build` takes its ports, and gives back what runs it.
+pub(crate) fn run<C, S, R, F>(
+    name: &'static str,
+    args: &ConfigArgs,
+    output: &mut Output,
+    build: impl AsyncFnOnce(C, Site<'_>) -> Result<S, Failure>,
+    serve: R,
+) -> Result<ExitCode, Failure>
+where
+    C: Serialize + DeserializeOwned + Default,
+    S: Send + 'static,
+    R: FnOnce(S, Shutdown) -> F,
+    F: Future<Output = Result<(), TaskError>> + Send + 'static,
+{
+    let config: Surroundings<C> =
+        config::load(args, Default::default()).map_err(|error| anyhow!(error)).hint(
+            "the configuration is named with `--config FILE`; docs/how-to/run-a-service-alone.md has one",
+        )?;
+    if args.dump_config {
+        output.raw(config::dump(&config)?.as_bytes())?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let _telemetry = telemetry::install(name, &args.telemetry(config.telemetry.clone()))
+        .map_err(|error| anyhow!(error))
+        .hint("a filter is a level, or a list such as `info,pilothouse_store=debug`")?;
+    let mut outcome = Ok(());
+    let code = block_on(async {
+        match Box::pin(start(name, config, build, serve)).await {
+            Ok(process) => process.run().await,
+            Err(failure) => {
+                outcome = Err(failure);
+                pilothouse_runtime::ExitCode::NotStarted
+            }
+        }
+    });
+    outcome.map(|()| code.into())
+}
+
+async fn start<C, S, R, F>(
+    name: &'static str,
+    config: Surroundings<C>,
+    build: impl AsyncFnOnce(C, Site<'_>) -> Result<S, Failure>,
+    serve: R,
+) -> Result<Process, Failure>
+where
+    S: Send + 'static,
+    R: FnOnce(S, Shutdown) -> F,
+    F: Future<Output = Result<(), TaskError>> + Send + 'static,
+{
+    let mut process = Process::install(GRACE)?;
+    let shutdown = process.shutdown().clone();
+    let clock = Clock::system();
+    let health = Health::new(shutdown.clone());
+    // Ports before anything else: whoever has them already is the likelier mistake.
+    let pages = Listener::bind("the metrics' listener", &config.metrics, &clock).await?;
+    let store = config.open_store(shutdown.clone()).await?;
+    let mut registry = Registry::default();
+    let site = Site {
+        store: store.clone(),
+        clusters_service: config.clusters_service.client(&clock)?,
+        clock,
+        health: health.clone(),
+        registry: registry.sub_registry_with_prefix(name),
+    };
+    let built = build(config.service, site).await?;
+    process.on_drained("store", async move {
+        store.close().await;
+        Ok(())
+    });
+    let tasks = process.tasks(name);
+    tasks.spawn(name, OnExit::StopProcess, serve(built, shutdown));
+
+    let http = pilothouse_http::Metrics::new(registry.sub_registry_with_prefix("operations"));
+    let status = tasks.clone();
+    let pages_router = Operations::new(health, Arc::new(registry))
+        .with_page("tasks", move || serde_json::to_value(status.status()).unwrap_or_default())
+        .router();
+    let router = Stack::new(http.clone()).around(pages_router);
+    let own = tasks.clone();
+    tasks.spawn("metrics", OnExit::StopProcess, async move { pages.serve(router, http, &own).await });
+    Ok(process)
+}
+
+impl<C> Surroundings<C> {
+    async fn open_store(&self, shutdown: Shutdown) -> Result<Store, Failure> {
+        let location = self.location()?;
+        let key_file = self.store_key_file.clone();
+        let key_file = key_file.or_else(|| location.path().map(|path| format!("{path}.key")));
+        let keyring = match key_file {
+            Some(path) => Some(Keyring::open_or_create(path).context("the store's keys cannot be used")?),
+            None => None,
+        };
+        let options = Options { keyring, ..Options::new(location, pilothouse_records::catalog()?, shutdown) };
+        Store::open(options).await.hint(
+            "a SQLite store is for one process; frontends and backends of their own share a PostgreSQL store",
+        )
+    }
+
+    fn location(&self) -> Result<Location, Failure> {
+        const HINT: &str = "for example `store = \"postgres://user@host/database?schema=name\"`";
+        let mut text = self.store.clone();
+        if let Ok(mut url) = Url::parse(&text)
+            && !url.cannot_be_a_base()
+        {
+            if url.password().is_some() {
+                return Err(anyhow!("`store` has a password in it, which configurations are not for"))
+                    .hint("put it into a file and name that as `store_password_file`");
+            }
+            if let Some(file) = &self.store_password_file {
+                // Fails only for addresses that have no user in the first place.
+                let _ = url.set_password(Some(file.read()?.expose_secret()));
+                text = url.into();
+            }
+        }
+        text.parse::<Location>().hint(HINT)
+    }
+}
+
+impl ClustersService {
+    fn client(&self, clock: &Clock) -> Result<clusters_service::Client, Failure> {
+        let mut builder = ClientBuilder::new(CALL).with_clock(clock.clone());
+        if let Some(file) = &self.authorities {
+            builder = builder.with_authorities(Bundle::load(file)?);
+        }
+        builder = match (&self.certificate, &self.key) {
+            (Some(certificate), Some(key)) => {
+                let files =
+                    TlsFiles { certificate: certificate.clone(), key: key.clone(), client_authorities: None };
+                builder.with_identity_from(CertificateSource::load(files, clock.clone())?)
+            }
+            (None, None) => builder,
+            (Some(_), None) | (None, Some(_)) => {
+                return Err(anyhow!("a certificate needs its key, and a key its certificate"))
+                    .hint("set both `clusters_service.certificate` and `clusters_service.key`");
+            }
+        };
+        Ok(clusters_service::Client::try_new(builder.build()?, &self.url)?)
+    }
+}
