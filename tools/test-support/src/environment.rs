@@ -14,9 +14,20 @@ pub const LONG: &str = "PILOTHOUSE_TEST_LONG";
 /// Marks a process started by [`child_of_this_test`](crate::process::child_of_this_test) and names the test.
 pub const CHILD: &str = "PILOTHOUSE_TEST_CHILD";
 
+/// Names the folder of the Python environments, where it is not the one of the cache.
+pub const PYTHON: &str = "PILOTHOUSE_TEST_PYTHON";
+
+/// Names the folder of Kubernetes' own programs, where it is not the one of the cache: one folder per version in it.
+pub const UPSTREAM: &str = "PILOTHOUSE_TEST_UPSTREAM";
+
+/// Whether this is a long run, `./test --long`.
+pub fn is_long() -> bool {
+    is_set(LONG)
+}
+
 /// Picks the number of rounds of a loop: `sample` in the default run, `long` under `./test --long`.
 pub fn rounds(sample: usize, long: usize) -> usize {
-    if is_set(LONG) { long } else { sample }
+    if is_long() { long } else { sample }
 }
 
 /// Whether a switch is on. An empty value counts as off, because that is what `VAR= command` means to a reader.

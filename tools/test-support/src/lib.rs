@@ -25,7 +25,9 @@ pub mod environment;
 pub mod eventually;
 pub mod postgres;
 pub mod process;
+pub mod python;
 pub mod requirement;
+pub mod upstream;
 
 mod keeper;
 

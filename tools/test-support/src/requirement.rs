@@ -53,9 +53,24 @@ impl Requirement {
     ///
     /// If the environment asks for everything to run.
     pub fn missing(self) {
-        // Straight to the stream: the harness captures only the print macros, and a skip must be seen.
-        Policy::from_environment().missing(self, &current_test(), &mut io::stderr());
+        missing(self.program, &format!("apt-get install {}", self.package));
     }
+}
+
+/// Reports something as missing that no package brings. `remedy` is the command that does.
+///
+/// # Panics
+///
+/// If the environment asks for everything to run.
+pub(crate) fn missing(what: &str, remedy: &str) {
+    // Straight to the stream: the harness captures only the print macros, and a skip must be seen.
+    Policy::from_environment().missing(what, remedy, &current_test(), &mut io::stderr());
+}
+
+/// Notes a test as skipped, whatever the environment asks for: what it needs is more than a run of all tests brings.
+pub(crate) fn skipped(what: &str, remedy: &str) {
+    let policy = Policy { require: false, ..Policy::from_environment() };
+    policy.missing(what, remedy, &current_test(), &mut io::stderr());
 }
 
 impl Policy {
@@ -67,12 +82,11 @@ impl Policy {
         }
     }
 
-    fn missing(&self, requirement: Requirement, test: &str, console: &mut dyn Write) {
-        let Requirement { program, package } = requirement;
-        let line = format!("skipped: {test} needs {program} (apt-get install {package})");
+    fn missing(&self, what: &str, remedy: &str, test: &str, console: &mut dyn Write) {
+        let line = format!("skipped: {test} needs {what} ({remedy})");
         assert!(
             !self.require,
-            "{test} needs {program} (apt-get install {package}), and {} forbids skipping it",
+            "{test} needs {what} ({remedy}), and {} forbids skipping it",
             environment::REQUIRE
         );
         // Where nobody reads the console there is nobody to tell that writing failed.
@@ -107,7 +121,8 @@ mod tests {
 
     use super::*;
 
-    const ABSENT: Requirement = Requirement::new("no-such-program", "no-such-package");
+    const ABSENT: &str = "no-such-program";
+    const REMEDY: &str = "apt-get install no-such-package";
 
     #[test]
     fn missing_program_is_noted_as_a_skip() {
@@ -117,8 +132,8 @@ mod tests {
 
         let mut console = Vec::new();
 
-        policy.missing(ABSENT, "first", &mut console);
-        policy.missing(ABSENT, "second", &mut console);
+        policy.missing(ABSENT, REMEDY, "first", &mut console);
+        policy.missing(ABSENT, REMEDY, "second", &mut console);
 
         let noted = fs::read_to_string(skips).unwrap();
         assert_eq!(
@@ -132,7 +147,7 @@ mod tests {
     #[test]
     #[should_panic(expected = "needs no-such-program (apt-get install no-such-package)")]
     fn missing_program_fails_where_everything_is_required() {
-        Policy { require: true, skips: None }.missing(ABSENT, "a test", &mut Vec::new());
+        Policy { require: true, skips: None }.missing(ABSENT, REMEDY, "a test", &mut Vec::new());
     }
 
     #[test]
