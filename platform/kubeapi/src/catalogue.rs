@@ -185,15 +185,28 @@ impl Resource {
         !self.custom
             && matches!(
                 (self.group.as_ref(), self.plural.as_ref()),
-                ("", "services" | "endpoints" | "events")
+                ("", "services" | "endpoints" | "events" | "limitranges")
+                    | ("events.k8s.io", _)
                     | ("coordination.k8s.io", "leases")
+                    | ("node.k8s.io", "runtimeclasses")
                     | ("rbac.authorization.k8s.io", _)
             )
     }
 
     /// A PUT without a resource version is taken as it is.
     pub(crate) fn updates_unconditionally(&self) -> bool {
-        !self.custom && !self.is("coordination.k8s.io", "leases") && self.group != "apiextensions.k8s.io"
+        !self.custom
+            && !matches!(
+                (self.group.as_ref(), self.plural.as_ref()),
+                ("coordination.k8s.io", _)
+                    | ("apiextensions.k8s.io" | "apiregistration.k8s.io" | "admissionregistration.k8s.io", _)
+                    | ("policy", "poddisruptionbudgets")
+                    | ("node.k8s.io", "runtimeclasses")
+                    | (
+                        "storage.k8s.io",
+                        "csidrivers" | "csinodes" | "csistoragecapacities" | "volumeattachments"
+                    )
+            )
     }
 
     /// A DELETE answers with the object rather than with a `Status`.
@@ -208,7 +221,10 @@ impl Resource {
                     | "persistentvolumeclaims"
                     | "services"
                     | "serviceaccounts"
-            ) | ("storage.k8s.io", "storageclasses")
+                    | "podtemplates"
+                    | "resourcequotas"
+            ) | ("storage.k8s.io", _)
+                | ("resource.k8s.io", _)
         )
     }
 }

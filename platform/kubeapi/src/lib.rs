@@ -39,6 +39,7 @@ mod openapi;
 mod pages;
 mod patch;
 mod pods;
+mod protobuf;
 mod request;
 mod reviews;
 mod schema;
@@ -54,6 +55,7 @@ mod table;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 mod tokens;
+mod types;
 mod verbs;
 mod version;
 

@@ -1,18 +1,25 @@
-//! OpenAPI v3: what `kubectl` reads before it writes.
+//! OpenAPI: what `kubectl` reads before it writes, and what it explains.
 //!
 //! `kubectl apply` looks for the kind's PATCH operation and for the parameters `fieldValidation` and `dryRun` on it;
 //! from the media types of the body it learns whether strategic merge is possible. Custom resources carry the schema
-//! of their definition. For built-in kinds only the operations are described: clients have those types compiled in,
-//! and a schema that says less than the server enforces would be a false one.
+//! of their definition, built-in kinds that of the table of types.
+//!
+//! A document is made when it is asked for and not kept: it is large, and clients keep it. The index names it by a hash of
+//! what it is made from, so that reading the index makes no documents.
 
 use aws_lc_rs::digest;
 use serde_json::{Map, Value, json};
 
 use crate::catalogue::{Catalogue, Resource, group_version};
 use crate::patch::PatchKind;
+use crate::types::{self, openapi::reference};
 
+pub(crate) mod second;
 #[cfg(test)]
 mod tests;
+
+/// Changes with the form of the documents: clients keep what they got under a hash for a year.
+const FORM: &str = "2";
 
 /// `/openapi/v3`: every document with the hash of its content.
 pub(crate) fn index(catalogue: &Catalogue) -> Value {
@@ -20,7 +27,7 @@ pub(crate) fn index(catalogue: &Catalogue) -> Value {
     for group in catalogue.groups() {
         for version in &group.versions {
             let path = path_of(group.name, version);
-            let hash = hash(&describe(catalogue, group.name, version));
+            let hash = hash(catalogue, group.name, version);
             let url = format!("/openapi/v3/{path}?hash={hash}");
             paths.insert(path, json!({ "serverRelativeURL": url }));
         }
@@ -28,20 +35,36 @@ pub(crate) fn index(catalogue: &Catalogue) -> Value {
     json!({ "paths": paths })
 }
 
-/// `/openapi/v3/api/v1` or `/openapi/v3/apis/G/V`; `path` is what follows `/openapi/v3/`.
-pub(crate) fn document(catalogue: &Catalogue, path: &str) -> Option<Value> {
+/// `/openapi/v3/api/v1` or `/openapi/v3/apis/G/V` with its hash; `path` is what follows `/openapi/v3/`.
+pub(crate) fn document(catalogue: &Catalogue, path: &str) -> Option<(Value, String)> {
     let groups = catalogue.groups();
     let (group, version) = groups
         .iter()
         .flat_map(|group| group.versions.iter().map(move |version| (group.name, *version)))
         .find(|(group, version)| path_of(group, version) == path)?;
-    Some(describe(catalogue, group, version))
+    Some((describe(catalogue, group, version), hash(catalogue, group, version)))
 }
 
-/// The hash under which the index names a document.
-pub(crate) fn hash(document: &Value) -> String {
-    let hash = digest::digest(&digest::SHA256, document.to_string().as_bytes());
-    hash.as_ref().iter().take(16).map(|byte| format!("{byte:02X}")).collect()
+/// The hash under which the index names a document: of what it is made from.
+fn hash(catalogue: &Catalogue, group: &str, version: &str) -> String {
+    let mut context = digest::Context::new(&digest::SHA256);
+    let mut add = |text: &str| {
+        context.update(text.as_bytes());
+        context.update(&[0]);
+    };
+    add(FORM);
+    add(env!("CARGO_PKG_VERSION"));
+    add(types::fingerprint());
+    for resource in catalogue.of_version(group, version) {
+        add(&resource.kind);
+        add(&resource.plural);
+        add(if resource.namespaced { "namespaced" } else { "" });
+        for part in &resource.subresources {
+            add(part.name);
+        }
+        add(resource.published_schema.as_ref().map(|schema| schema.get()).unwrap_or_default());
+    }
+    context.finish().as_ref().iter().take(16).map(|byte| format!("{byte:02X}")).collect()
 }
 
 fn path_of(group: &str, version: &str) -> String {
@@ -56,9 +79,15 @@ fn describe(catalogue: &Catalogue, group: &str, version: &str) -> Value {
     let mut schemas = Map::new();
     for resource in catalogue.of_version(group, version) {
         describe_paths(resource, &mut paths);
-        schemas.insert(schema_name(resource), schema(resource));
+        let described = schema(resource, &mut schemas);
+        schemas.insert(schema_name(resource), described);
         if !resource.is_virtual() {
-            schemas.insert(format!("{}List", schema_name(resource)), list_schema(resource));
+            let list = list_schema(resource, &mut schemas);
+            schemas.insert(format!("{}List", schema_name(resource)), list);
+        }
+        let parts = resource.subresources.iter();
+        for message in parts.filter_map(|part| types::of_kind(&part.group, &part.version, &part.kind)) {
+            types::openapi::add(message, &mut schemas);
         }
     }
     json!({
@@ -201,27 +230,31 @@ fn identity(resource: &Resource) -> Value {
     json!({ "group": resource.group, "version": resource.version, "kind": resource.kind })
 }
 
-fn reference(name: &str) -> Value {
-    json!({ "$ref": format!("#/components/schemas/{name}") })
-}
-
 /// `dev.pilothouse.v1.Ship`: the group's labels from the right, as Kubernetes names models.
 fn schema_name(resource: &Resource) -> String {
-    if !resource.custom {
-        let group = resource.group.split('.').next().filter(|group| !group.is_empty()).unwrap_or("core");
-        return format!("io.k8s.api.{group}.{}.{}", resource.version, resource.kind);
+    match types::of_kind(&resource.group, &resource.version, &resource.kind) {
+        Some(message) if !resource.custom => types::openapi::name(message),
+        _ => {
+            let mut labels: Vec<_> = resource.group.split('.').collect();
+            labels.reverse();
+            format!("{}.{}.{}", labels.join("."), resource.version, resource.kind)
+        }
     }
-    let mut labels: Vec<_> = resource.group.split('.').collect();
-    labels.reverse();
-    format!("{}.{}.{}", labels.join("."), resource.version, resource.kind)
 }
 
-fn schema(resource: &Resource) -> Value {
-    let mut schema = resource
-        .published_schema
-        .as_ref()
-        .and_then(|raw| serde_json::from_str::<Value>(raw.get()).ok())
-        .unwrap_or_else(|| json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true }));
+fn schema(resource: &Resource, schemas: &mut Map<String, Value>) -> Value {
+    let built_in = types::of_kind(&resource.group, &resource.version, &resource.kind);
+    let mut schema = match built_in.filter(|_| !resource.custom) {
+        Some(message) => {
+            types::openapi::add(message, schemas);
+            schemas.remove(&types::openapi::name(message)).unwrap_or_default()
+        }
+        None => resource
+            .published_schema
+            .as_ref()
+            .and_then(|raw| serde_json::from_str::<Value>(raw.get()).ok())
+            .unwrap_or_else(|| json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true })),
+    };
     if !schema["properties"].is_object() {
         schema["properties"] = json!({});
     }
@@ -229,19 +262,19 @@ fn schema(resource: &Resource) -> Value {
     let properties = &mut schema["properties"];
     properties["apiVersion"] = text.clone();
     properties["kind"] = text;
-    properties["metadata"] = json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true });
+    properties["metadata"] = types::openapi::object_metadata(schemas);
     schema["x-kubernetes-group-version-kind"] = json!([identity(resource)]);
     schema
 }
 
-fn list_schema(resource: &Resource) -> Value {
+fn list_schema(resource: &Resource, schemas: &mut Map<String, Value>) -> Value {
     json!({
         "type": "object",
         "required": ["items"],
         "properties": {
             "apiVersion": { "type": "string" },
             "kind": { "type": "string" },
-            "metadata": { "type": "object", "x-kubernetes-preserve-unknown-fields": true },
+            "metadata": types::openapi::list_metadata(schemas),
             "items": { "type": "array", "items": reference(&schema_name(resource)) },
         },
         "x-kubernetes-group-version-kind": [

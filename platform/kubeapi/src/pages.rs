@@ -2,6 +2,7 @@
 
 use axum::body::Body;
 use axum::response::Response;
+use bytes::Bytes;
 use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, ETAG, IF_NONE_MATCH, LOCATION, VARY};
 use http::{HeaderMap, HeaderValue, StatusCode};
 use serde_json::{Value, json};
@@ -50,6 +51,8 @@ fn document(server: &Server, info: &RequestInfo, headers: &HeaderMap) -> Result<
         ["apis", group, version] => {
             Ok(cached(&found(discovery::api_resource_list(&catalogue, group, version))?, headers, false))
         }
+        ["openapi", "v2"] if !accepts_json(headers) => Err(Failure::not_acceptable(&[answer::JSON])),
+        ["openapi", "v2"] => Ok(cached_text(openapi::second::document(&catalogue), headers)),
         ["openapi", "v3"] => Ok(cached(&openapi::index(&catalogue), headers, false)),
         ["openapi", "v3", rest @ ..] => openapi_document(&catalogue, &rest.join("/"), info, headers),
         ["openid", "v1", "jwks"] => Ok(answer::json(StatusCode::OK, &server.tokens.key_set())),
@@ -76,7 +79,8 @@ fn root(catalogue: &Catalogue) -> Value {
         paths.extend(group.versions.iter().map(|version| format!("/apis/{}/{version}", group.name)));
     }
     paths.extend(
-        ["/healthz", "/livez", "/openapi/v3", "/openid/v1/jwks", "/readyz", "/version"].map(String::from),
+        ["/healthz", "/livez", "/openapi/v2", "/openapi/v3", "/openid/v1/jwks", "/readyz", "/version"]
+            .map(String::from),
     );
     json!({ "paths": paths })
 }
@@ -91,9 +95,25 @@ fn aggregated(headers: &HeaderMap) -> bool {
     })
 }
 
+/// Clients written in Go ask for a form of version 2 that is not served; they have version 3.
+fn accepts_json(headers: &HeaderMap) -> bool {
+    let accept = headers.get(ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or("*/*");
+    accept.split(',').any(|clause| {
+        let media = clause.split(';').next().unwrap_or_default().trim();
+        matches!(media, "" | "*/*" | "application/*" | answer::JSON)
+    })
+}
+
 /// A document that clients keep and ask about by its tag.
 fn cached(document: &Value, headers: &HeaderMap, aggregated: bool) -> Response {
-    let text = answer::encode(document);
+    let mut response = cached_text(answer::encode(document), headers);
+    if aggregated {
+        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(discovery::AGGREGATED));
+    }
+    response
+}
+
+fn cached_text(text: Bytes, headers: &HeaderMap) -> Response {
     let tag = discovery::entity_tag(&text);
     let known = headers.get(IF_NONE_MATCH).and_then(|value| value.to_str().ok());
     let mut response = if known.is_some_and(|known| known.split(',').any(|one| one.trim() == tag)) {
@@ -109,9 +129,6 @@ fn cached(document: &Value, headers: &HeaderMap, aggregated: bool) -> Response {
     }
     headers.insert(VARY, HeaderValue::from_static("Accept"));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("public"));
-    if aggregated {
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static(discovery::AGGREGATED));
-    }
     response
 }
 
@@ -121,8 +138,7 @@ fn openapi_document(
     info: &RequestInfo,
     headers: &HeaderMap,
 ) -> Result<Response, Failure> {
-    let document = openapi::document(catalogue, path).ok_or_else(Failure::no_such_path)?;
-    let hash = openapi::hash(&document);
+    let (document, hash) = openapi::document(catalogue, path).ok_or_else(Failure::no_such_path)?;
     let mut response = cached(&document, headers, false);
     match info.query.get("hash") {
         Some(known) if known == hash => {

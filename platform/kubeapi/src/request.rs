@@ -135,6 +135,11 @@ impl Address {
 }
 
 impl Verb {
+    /// What is sent along is then no object but how to go about it.
+    pub(crate) fn is_deletion(self) -> bool {
+        matches!(self, Self::Delete | Self::DeleteCollection)
+    }
+
     /// As RBAC spells it.
     pub(crate) fn as_str(self) -> &'static str {
         match self {

@@ -10,8 +10,6 @@ use crate::authorization::{Attributes, ResourceAttributes};
 use crate::server::{Call, Server};
 use crate::status::Failure;
 
-pub(crate) mod protobuf;
-
 pub(crate) fn handle(call: &Call) -> Result<Response, Failure> {
     if matches!(call.form()?, Form::Table(_)) {
         return Err(Failure::not_acceptable(&[answer::JSON]));

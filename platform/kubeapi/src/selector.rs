@@ -133,6 +133,22 @@ fn extra_fields(resource: &Resource) -> &'static [&'static str] {
             "source",
             "type",
         ],
+        ("events.k8s.io", "events") => &[
+            "regarding.kind",
+            "regarding.namespace",
+            "regarding.name",
+            "regarding.uid",
+            "regarding.apiVersion",
+            "regarding.resourceVersion",
+            "regarding.fieldPath",
+            "reason",
+            "reportingController",
+            "type",
+        ],
+        ("", "replicationcontrollers") | ("apps", "replicasets") => &["status.replicas"],
+        ("batch", "jobs") => &["status.successful"],
+        ("certificates.k8s.io", _) => &["spec.signerName"],
+        ("resource.k8s.io", "resourceslices") => &["spec.nodeName", "spec.driver"],
         _ => &[],
     }
 }
@@ -154,6 +170,9 @@ fn field(resource: &Resource, object: &Value, path: &str) -> String {
             .unwrap_or_default()
             .to_owned();
     }
+    if path == "status.successful" {
+        return object["status"]["succeeded"].as_i64().unwrap_or_default().to_string();
+    }
     let found = if resource.custom && !path.starts_with("metadata.") {
         JsonPath::parse(&format!(".{path}")).and_then(|parsed| parsed.first(object).cloned())
     } else {
@@ -164,6 +183,7 @@ fn field(resource: &Resource, object: &Value, path: &str) -> String {
         Some(Value::Bool(flag)) => flag.to_string(),
         Some(Value::Number(number)) => number.to_string(),
         _ if matches!(path, "spec.unschedulable" | "spec.hostNetwork") => "false".to_owned(),
+        _ if path == "status.replicas" => "0".to_owned(),
         _ => String::new(),
     }
 }

@@ -27,6 +27,7 @@ use crate::status::Failure;
 
 mod cache;
 mod encoding;
+mod event;
 mod follow;
 mod history;
 mod page;
@@ -265,9 +266,10 @@ pub(crate) fn key(resource: &Resource, namespace: &str, name: &str) -> String {
 
 /// What the keys of a collection start with.
 pub(crate) fn prefix(resource: &Resource, namespace: Option<&str>) -> String {
+    let collection = if event::is_other_form(resource) { "events".to_owned() } else { resource.qualified() };
     match namespace {
-        Some(namespace) => format!("{}/{namespace}/", resource.qualified()),
-        None => format!("{}/", resource.qualified()),
+        Some(namespace) => format!("{collection}/{namespace}/"),
+        None => format!("{collection}/"),
     }
 }
 

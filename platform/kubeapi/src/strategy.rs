@@ -14,10 +14,13 @@ use crate::catalogue::Resource;
 use crate::status::{Cause, Failure};
 
 mod access;
+mod admission;
+mod batch;
 mod configuration;
 mod definition;
 mod metadata;
 pub(crate) mod names;
+mod network;
 pub(crate) mod pod;
 pub(crate) mod scale;
 mod service;
@@ -70,6 +73,12 @@ pub(crate) fn prepare_create(
     // A node registers itself with what it knows; all other kinds get their status from a controller, later.
     if resource.status_subresource && !resource.is("", "nodes") {
         remove(object, "status");
+        if !resource.custom {
+            typed::empty_status(resource, object);
+        }
+    }
+    if resource.is("batch", "jobs") {
+        batch::select_own_pods(object, context.uid);
     }
     defaults(resource, object);
     initial_status(resource, object);
@@ -87,6 +96,7 @@ pub(crate) fn prepare_update(
     let dropped = prune(resource, new)?;
     match subresource {
         Some("status") => only_status(resource, old, new),
+        Some("approval") => only_conditions(old, new),
         Some("finalize") => only_finalizers(old, new),
         _ => {
             metadata::for_update(resource, old, new);
@@ -148,6 +158,15 @@ fn defaults(resource: &Resource, object: &mut Value) {
             fill(object, "preemptionPolicy", json!("PreemptLowerPriority"))
         }
         ("apps", plural) => workload::defaults(plural, object),
+        ("", "replicationcontrollers") => workload::controller_defaults(object),
+        ("", "podtemplates") => pod::defaults(&mut object["template"]["spec"]),
+        ("", "limitranges") => configuration::limit_defaults(object),
+        ("batch", "jobs") => batch::job_defaults(object),
+        ("batch", "cronjobs") => batch::cron_job_defaults(object),
+        ("networking.k8s.io", "networkpolicies") => network::policy_defaults(object),
+        ("storage.k8s.io", "csidrivers") => storage::driver_defaults(object),
+        ("admissionregistration.k8s.io", plural) => admission::defaults(plural, object),
+        ("apiregistration.k8s.io", _) => admission::service_defaults(object),
         ("rbac.authorization.k8s.io", plural) => access::defaults(plural, object),
         ("apiextensions.k8s.io", "customresourcedefinitions") => definition::defaults(object),
         _ => {}
@@ -165,6 +184,15 @@ fn content(resource: &Resource, old: Option<&Value>, new: &Value) -> Vec<Cause> 
         ("storage.k8s.io", "storageclasses") => storage::validate_class(old, new),
         ("scheduling.k8s.io", "priorityclasses") => immutable(old, new, &["value", "preemptionPolicy"]),
         ("apps", plural) => workload::validate(plural, old, new),
+        ("batch", "jobs") => batch::validate_job(old, new),
+        ("batch", "cronjobs") => batch::validate_cron_job(new),
+        ("policy", "poddisruptionbudgets") => batch::validate_budget(new),
+        ("networking.k8s.io", "ingresses") => network::validate_ingress(new),
+        ("networking.k8s.io", "ingressclasses") => network::validate_class(old, new),
+        ("networking.k8s.io", "networkpolicies") => network::validate_policy(new),
+        ("node.k8s.io", "runtimeclasses") => immutable(old, new, &["handler"]),
+        ("certificates.k8s.io", _) => access::validate_request(old, new),
+        ("admissionregistration.k8s.io", plural) => admission::validate(plural, new),
         ("rbac.authorization.k8s.io", plural) => access::validate(plural, old, new),
         ("apiextensions.k8s.io", "customresourcedefinitions") => definition::validate(old, new),
         _ => Vec::new(),
@@ -216,6 +244,17 @@ fn only_status(resource: &Resource, old: &Value, new: &mut Value) {
     }
 }
 
+/// `certificatesigningrequests/approval` replaces the conditions and nothing else.
+fn only_conditions(old: &Value, new: &mut Value) {
+    let conditions = new.pointer_mut("/status/conditions").map(Value::take).unwrap_or_default();
+    *new = old.clone();
+    ensure_object(&mut new["status"]);
+    match conditions.is_null() {
+        true => remove(&mut new["status"], "conditions"),
+        false => new["status"]["conditions"] = conditions,
+    }
+}
+
 /// `namespaces/finalize` replaces `spec.finalizers` and nothing else.
 fn only_finalizers(old: &Value, new: &mut Value) {
     let finalizers = new.pointer_mut("/spec/finalizers").map(Value::take).unwrap_or_default();
@@ -262,11 +301,20 @@ fn immutable(old: Option<&Value>, new: &Value, fields: &[&str]) -> Vec<Cause> {
         .collect()
 }
 
-/// Sets a field that is absent or null.
+/// The same for fields of an inner object, which are named with their path.
+fn immutable_in(old: &Value, new: &Value, path: &str, fields: &[&str]) -> Vec<Cause> {
+    fields
+        .iter()
+        .filter(|field| old[**field] != new[**field])
+        .map(|field| Cause::invalid(format!("{path}.{field}"), &new[*field], "field is immutable"))
+        .collect()
+}
+
+/// Sets a field that is absent, null or, where text is expected, empty.
 fn fill(object: &mut Value, key: &str, value: Value) {
     if let Some(map) = object.as_object_mut() {
         let place = map.entry(key).or_insert(Value::Null);
-        if place.is_null() {
+        if place.is_null() || (value.is_string() && place == "") {
             *place = value;
         }
     }

@@ -9,10 +9,12 @@ use serde_json::{Value, json};
 use crate::catalogue::{Resource, Text};
 
 pub(crate) mod age;
+mod batch;
 mod builtin;
 pub(crate) mod json_path;
 mod network;
 mod pod;
+mod policy;
 mod storage;
 #[cfg(test)]
 mod tests;

@@ -6,12 +6,12 @@ use http::{HeaderValue, StatusCode};
 use serde_json::Value;
 
 use crate::answer::{self, Form};
+use crate::catalogue::group_version;
 use crate::request::Verb;
-use crate::reviews::protobuf;
 use crate::server::Call;
 use crate::status::{Cause, Failure};
 use crate::storage::Stored;
-use crate::{namespaces, pods, reviews, service_accounts, strategy};
+use crate::{namespaces, pods, protobuf, reviews, service_accounts, strategy};
 
 pub(crate) mod create;
 pub(crate) mod delete;
@@ -21,6 +21,7 @@ mod list;
 mod options;
 mod patch;
 mod scale;
+mod strict;
 mod update;
 mod watch;
 
@@ -63,7 +64,7 @@ async fn dispatch(call: Call, verb: Verb) -> Result<Response, Failure> {
         (Verb::Get, Some("scale")) => scale::get(&call).await,
         (Verb::Update | Verb::Patch, Some("scale")) => scale::change(&call).await,
         (Verb::Create, None) => create::handle(&call).await,
-        (Verb::Get, None | Some("status")) => get::handle(&call).await,
+        (Verb::Get, None | Some("status" | "approval")) => get::handle(&call).await,
         (Verb::Update, None | Some(_)) => update::handle(&call).await,
         (Verb::Patch, None | Some(_)) => patch::handle(&call).await,
         (Verb::Delete, None) => delete::handle(&call).await,
@@ -111,10 +112,31 @@ impl Call {
             }
             "" | "*/*" | answer::JSON => serde_json::from_slice(&self.body)
                 .map_err(|error| Failure::bad_request(format!("couldn't read the body as JSON: {error}"))),
-            protobuf::MEDIA_TYPE if self.resource.is_virtual() => {
-                protobuf::read(&self.resource.kind, &self.body)
+            // Of a custom resource only what is sent beside it has this form.
+            protobuf::MEDIA_TYPE
+                if !self.resource.custom
+                    || self.info.verb.is_deletion()
+                    || self.address.subresource.as_deref() == Some("scale") =>
+            {
+                let (api_version, kind) = self.expected();
+                Ok(protobuf::read(&self.body, (&api_version, &kind))?)
             }
-            _ => Err(Failure::unsupported_media_type(&[answer::JSON, "application/yaml"])),
+            _ => {
+                let known = [answer::JSON, "application/yaml", protobuf::MEDIA_TYPE];
+                Err(Failure::unsupported_media_type(&known[..if self.resource.custom { 2 } else { 3 }]))
+            }
+        }
+    }
+
+    /// The version and kind of what is sent here.
+    fn expected(&self) -> (String, String) {
+        if self.info.verb.is_deletion() {
+            return ("v1".to_owned(), "DeleteOptions".to_owned());
+        }
+        let part = self.address.subresource.as_deref().and_then(|name| self.resource.subresource(name));
+        match part {
+            Some(part) => (group_version(&part.group, &part.version), part.kind.to_string()),
+            None => (self.resource.api_version(), self.resource.kind.to_string()),
         }
     }
 
@@ -144,15 +166,25 @@ impl Call {
     /// Takes out what the kind does not know. What was there is an error, a warning or nothing, as the client asks.
     pub(crate) fn unknown_fields(&self, object: &mut Value) -> Result<Vec<String>, Failure> {
         let unknown = strategy::prune(&self.resource, object)?;
-        let told = unknown.iter().map(|field| format!("unknown field \"{field}\""));
+        let complaints = || match self.media_type() {
+            protobuf::MEDIA_TYPE => Vec::new(),
+            _ => strict::complaints(&self.body, &unknown),
+        };
         match self.info.query.get("fieldValidation") {
-            None | Some("Warn") => Ok(told.collect()),
+            None | Some("" | "Warn") => Ok(complaints()),
             Some("Ignore") => Ok(Vec::new()),
-            Some("Strict") if unknown.is_empty() => Ok(Vec::new()),
-            Some("Strict") => Err(Failure::bad_request(format!(
-                "strict decoding error: {}",
-                told.collect::<Vec<_>>().join(", ")
-            ))),
+            Some("Strict") => match complaints() {
+                none if none.is_empty() => Ok(none),
+                some => Err(Failure::bad_request(match self.info.verb {
+                    Verb::Patch => format!("strict decoding error: {}", some.join(", ")),
+                    _ => format!(
+                        "{kind} in version \"{}\" cannot be handled as a {kind}: strict decoding error: {}",
+                        self.resource.version,
+                        some.join(", "),
+                        kind = self.resource.kind,
+                    ),
+                })),
+            },
             Some(other) => {
                 let known = ["Ignore", "Warn", "Strict"];
                 let cause = Cause::not_supported("fieldValidation", &Value::from(other), known);

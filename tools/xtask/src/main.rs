@@ -1,4 +1,4 @@
-//! `cargo xtask`: the project's own checks. `./test` runs them all; each verb also works alone.
+//! `cargo xtask`: the project's own checks, and what they need. `./test` runs all checks; each verb also works alone.
 //!
 //! A check is a function from what the workspace is to a list of [`Violation`]s, so that its tests need no
 //! workspace to be broken. Every violation is one line that names a file and the remedy.
@@ -7,6 +7,9 @@ mod deny;
 mod files;
 mod layers;
 mod manifests;
+mod schema;
+mod types;
+mod upstream;
 mod violation;
 mod workspace;
 
@@ -27,7 +30,7 @@ struct Args {
     verb: Verb,
 }
 
-#[derive(Clone, Copy, Debug, Subcommand)]
+#[derive(Clone, Debug, Subcommand)]
 enum Verb {
     /// Who may depend on whom, and what every manifest holds.
     Layers,
@@ -35,8 +38,21 @@ enum Verb {
     Files,
     /// Which outside crates, licences and sources may come in.
     Deny,
-    /// All of the above.
+    /// The published documents of the API, made from its types.
+    Schema {
+        /// Only say whether they are what the types are.
+        #[arg(long)]
+        check: bool,
+        /// Change documents that were published already.
+        #[arg(long, conflicts_with = "check")]
+        thaw: bool,
+    },
+    /// Everything that can be checked.
     Check,
+    /// Kubernetes' own programs of the pinned version, in the cache: found, or built with Go.
+    Upstream(upstream::Args),
+    /// Writes the table of Kubernetes' built-in types from the published sources (needs `go`).
+    Types,
 }
 
 fn main() -> ExitCode {
@@ -52,11 +68,16 @@ fn main() -> ExitCode {
 
 fn run(verb: Verb) -> anyhow::Result<()> {
     let workspace = Workspace::load().context("cannot read the workspace")?;
+    let thaw = matches!(verb, Verb::Schema { thaw: true, .. });
     let checks: &[Check] = match verb {
         Verb::Layers => &[LAYERS],
         Verb::Files => &[FILES],
         Verb::Deny => &[DENY],
-        Verb::Check => &[LAYERS, FILES, DENY],
+        Verb::Schema { check: true, .. } => &[SCHEMA],
+        Verb::Schema { check: false, .. } => return write_schema(&workspace, thaw),
+        Verb::Check => &[LAYERS, FILES, DENY, SCHEMA],
+        Verb::Upstream(args) => return upstream::run(&workspace.root, &args),
+        Verb::Types => return types::generate(&workspace),
     };
     let mut count = 0;
     for check in checks {
@@ -79,6 +100,16 @@ const LAYERS: Check = Check {
 };
 const FILES: Check = Check { name: "files", run: files::check };
 const DENY: Check = Check { name: "deny", run: deny::check };
+const SCHEMA: Check = Check { name: "schema", run: |workspace| schema::check(&workspace.root) };
+
+fn write_schema(workspace: &Workspace, thaw: bool) -> anyhow::Result<()> {
+    let mut stdout = io::stdout().lock();
+    for file in schema::write(&workspace.root, thaw)? {
+        writeln!(stdout, "{file}: written")?;
+    }
+    writeln!(stdout, "schema: ok")?;
+    Ok(())
+}
 
 fn report(name: &str, violations: &[Violation]) -> io::Result<()> {
     let mut stdout = io::stdout().lock();

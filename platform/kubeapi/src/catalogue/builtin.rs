@@ -35,19 +35,25 @@ enum Part {
     Eviction,
     Log,
     Token,
+    Approval,
 }
 
-use Part::{Binding, Eviction, Finalize, Log, Status, Token};
+use Part::{Approval, Binding, Eviction, Finalize, Log, Status, Token};
 
 const ROWS: &[Row] = &[
     core("ConfigMap", "configmaps", &["cm"], true, &[]),
     core("Endpoints", "endpoints", &["ep"], true, &[]),
     core("Event", "events", &["ev"], true, &[]),
+    core("LimitRange", "limitranges", &["limits"], true, &[]),
     core("Namespace", "namespaces", &["ns"], false, &[Finalize, Status]),
     core("Node", "nodes", &["no"], false, &[Status]),
     core("PersistentVolume", "persistentvolumes", &["pv"], false, &[Status]),
     core("PersistentVolumeClaim", "persistentvolumeclaims", &["pvc"], true, &[Status]),
     core("Pod", "pods", &["po"], true, &[Binding, Eviction, Log, Status]).everywhere(),
+    core("PodTemplate", "podtemplates", &[], true, &[]),
+    core("ReplicationController", "replicationcontrollers", &["rc"], true, &[Part::Scale, Status])
+        .everywhere(),
+    core("ResourceQuota", "resourcequotas", &["quota"], true, &[Status]),
     core("Secret", "secrets", &[], true, &[]),
     core("Service", "services", &["svc"], true, &[Status]).everywhere(),
     core("ServiceAccount", "serviceaccounts", &["sa"], true, &[Token]),
@@ -56,16 +62,44 @@ const ROWS: &[Row] = &[
     apps("Deployment", "deployments", &["deploy"], &[Part::Scale, Status]).everywhere(),
     apps("ReplicaSet", "replicasets", &["rs"], &[Part::Scale, Status]).everywhere(),
     apps("StatefulSet", "statefulsets", &["sts"], &[Part::Scale, Status]).everywhere(),
+    row("events.k8s.io", "Event", "events", &["ev"], true, &[]),
     review("authentication.k8s.io", "SelfSubjectReview", "selfsubjectreviews"),
     review("authentication.k8s.io", "TokenReview", "tokenreviews"),
+    review("authorization.k8s.io", "LocalSubjectAccessReview", "localsubjectaccessreviews")
+        .within_namespace(),
     review("authorization.k8s.io", "SelfSubjectAccessReview", "selfsubjectaccessreviews"),
     review("authorization.k8s.io", "SelfSubjectRulesReview", "selfsubjectrulesreviews"),
     review("authorization.k8s.io", "SubjectAccessReview", "subjectaccessreviews"),
+    row("batch", "CronJob", "cronjobs", &["cj"], true, &[Status]).everywhere(),
+    row("batch", "Job", "jobs", &[], true, &[Status]).everywhere(),
+    row(
+        "certificates.k8s.io",
+        "CertificateSigningRequest",
+        "certificatesigningrequests",
+        &["csr"],
+        false,
+        &[Approval, Status],
+    ),
+    row("networking.k8s.io", "Ingress", "ingresses", &["ing"], true, &[Status]),
+    row("networking.k8s.io", "IngressClass", "ingressclasses", &[], false, &[]),
+    row("networking.k8s.io", "IPAddress", "ipaddresses", &["ip"], false, &[]),
+    row("networking.k8s.io", "NetworkPolicy", "networkpolicies", &["netpol"], true, &[]),
+    row("networking.k8s.io", "ServiceCIDR", "servicecidrs", &[], false, &[Status]),
+    row("policy", "PodDisruptionBudget", "poddisruptionbudgets", &["pdb"], true, &[Status]),
     rbac("ClusterRole", "clusterroles", false),
     rbac("ClusterRoleBinding", "clusterrolebindings", false),
     rbac("Role", "roles", true),
     rbac("RoleBinding", "rolebindings", true),
+    row("storage.k8s.io", "CSIDriver", "csidrivers", &[], false, &[]),
+    row("storage.k8s.io", "CSINode", "csinodes", &[], false, &[]),
+    row("storage.k8s.io", "CSIStorageCapacity", "csistoragecapacities", &[], true, &[]),
     row("storage.k8s.io", "StorageClass", "storageclasses", &["sc"], false, &[]),
+    row("storage.k8s.io", "VolumeAttachment", "volumeattachments", &[], false, &[Status]),
+    row("storage.k8s.io", "VolumeAttributesClass", "volumeattributesclasses", &["vac"], false, &[]),
+    admission("MutatingWebhookConfiguration", "mutatingwebhookconfigurations", &[]),
+    admission("ValidatingAdmissionPolicy", "validatingadmissionpolicies", &[Status]),
+    admission("ValidatingAdmissionPolicyBinding", "validatingadmissionpolicybindings", &[]),
+    admission("ValidatingWebhookConfiguration", "validatingwebhookconfigurations", &[]),
     row(
         "apiextensions.k8s.io",
         "CustomResourceDefinition",
@@ -77,7 +111,23 @@ const ROWS: &[Row] = &[
     .in_category(&["api-extensions"]),
     row("scheduling.k8s.io", "PriorityClass", "priorityclasses", &["pc"], false, &[]),
     row("coordination.k8s.io", "Lease", "leases", &[], true, &[]),
+    row("node.k8s.io", "RuntimeClass", "runtimeclasses", &[], false, &[]),
     row("discovery.k8s.io", "EndpointSlice", "endpointslices", &[], true, &[]),
+    row("flowcontrol.apiserver.k8s.io", "FlowSchema", "flowschemas", &[], false, &[Status]),
+    row(
+        "flowcontrol.apiserver.k8s.io",
+        "PriorityLevelConfiguration",
+        "prioritylevelconfigurations",
+        &[],
+        false,
+        &[Status],
+    ),
+    row("resource.k8s.io", "DeviceClass", "deviceclasses", &[], false, &[]),
+    row("resource.k8s.io", "ResourceClaim", "resourceclaims", &[], true, &[Status]),
+    row("resource.k8s.io", "ResourceClaimTemplate", "resourceclaimtemplates", &[], true, &[]),
+    row("resource.k8s.io", "ResourceSlice", "resourceslices", &[], false, &[]),
+    row("apiregistration.k8s.io", "APIService", "apiservices", &[], false, &[Status])
+        .in_category(&["api-extensions"]),
 ];
 
 const fn row(
@@ -124,6 +174,11 @@ const fn rbac(kind: &'static str, plural: &'static str, namespaced: bool) -> Row
     row("rbac.authorization.k8s.io", kind, plural, &[], namespaced, &[])
 }
 
+const fn admission(kind: &'static str, plural: &'static str, subresources: &'static [Part]) -> Row {
+    row("admissionregistration.k8s.io", kind, plural, &[], false, subresources)
+        .in_category(&["api-extensions"])
+}
+
 const fn review(group: &'static str, kind: &'static str, plural: &'static str) -> Row {
     let mut review = row(group, kind, plural, &[], false, &[]);
     review.verbs = CREATE_ONLY;
@@ -154,10 +209,19 @@ impl Row {
         self
     }
 
-    /// The minor version that brought the kind. All are older than the oldest version served, but one.
+    const fn within_namespace(mut self) -> Self {
+        self.namespaced = true;
+        self
+    }
+
+    /// The minor version that brought the kind. Most are older than the oldest version served.
     fn since(&self) -> u16 {
-        match self.kind {
-            "SelfSubjectReview" => 28,
+        match (self.group, self.kind) {
+            (_, "SelfSubjectReview") => 28,
+            ("flowcontrol.apiserver.k8s.io", _) => 29,
+            (_, "ValidatingAdmissionPolicy" | "ValidatingAdmissionPolicyBinding") => 30,
+            (_, "IPAddress" | "ServiceCIDR") => 33,
+            ("resource.k8s.io", _) | (_, "VolumeAttributesClass") => 34,
             _ => 0,
         }
     }
@@ -201,6 +265,7 @@ impl Part {
         match self {
             Status => own("status", READ_WRITE),
             Part::Scale => part("scale", "autoscaling", "v1", "Scale", READ_WRITE),
+            Approval => own("approval", READ_WRITE),
             Finalize => own("finalize", UPDATE_ONLY),
             Binding => part("binding", "", "v1", "Binding", CREATE_ONLY),
             Eviction => part("eviction", "policy", "v1", "Eviction", CREATE_ONLY),

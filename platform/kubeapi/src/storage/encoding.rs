@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use serde_json::{Map, Value};
 
+use super::event;
 use crate::catalogue::{Resource, group_version};
 
 /// Puts the resource version in.
@@ -36,16 +37,26 @@ pub(super) fn for_storage(resource: &Resource, value: &Value) -> Value {
         metadata.remove("resourceVersion");
     }
     if let Some(object) = value.as_object_mut() {
-        let stored = group_version(&resource.group, &resource.storage_version);
+        let stored = match event::is_other_form(resource) {
+            true => {
+                event::to_core(object);
+                "v1".to_owned()
+            }
+            false => group_version(&resource.group, &resource.storage_version),
+        };
         object.insert("apiVersion".to_owned(), stored.into());
         object.insert("kind".to_owned(), resource.kind.to_string().into());
     }
     value
 }
 
-/// A custom resource is served at several versions of the same content; only the name of the version differs.
+/// A custom resource is served at several versions of the same content; only the name of the version differs. Events also
+/// have two forms.
 pub(super) fn convert(resource: &Resource, value: &mut Value) {
     if let Some(object) = value.as_object_mut() {
+        if event::is_other_form(resource) {
+            event::from_core(object);
+        }
         object.insert("apiVersion".to_owned(), resource.api_version().into());
     }
 }

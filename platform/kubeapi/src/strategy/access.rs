@@ -1,4 +1,4 @@
-//! Roles and bindings.
+//! Roles and bindings, and requests for certificates.
 
 use serde_json::{Value, json};
 
@@ -6,6 +6,25 @@ use super::{ensure_object, fill, items, items_mut, text};
 use crate::status::Cause;
 
 const GROUP: &str = "rbac.authorization.k8s.io";
+
+/// What was asked for stays; only its answer changes.
+pub(super) fn validate_request(old: Option<&Value>, new: &Value) -> Vec<Cause> {
+    let spec = &new["spec"];
+    let mut causes = Vec::new();
+    if text(spec, "/request").is_empty() {
+        causes.push(Cause::required("spec.request", ""));
+    }
+    if text(spec, "/signerName").is_empty() {
+        causes.push(Cause::required("spec.signerName", ""));
+    }
+    if items(spec, "/usages").is_empty() {
+        causes.push(Cause::required("spec.usages", "usages must be set"));
+    }
+    if old.is_some_and(|old| old["spec"] != *spec) {
+        causes.push(Cause::invalid("spec", &Value::Null, "field is immutable"));
+    }
+    causes
+}
 
 pub(super) fn defaults(plural: &str, object: &mut Value) {
     if !plural.ends_with("bindings") {

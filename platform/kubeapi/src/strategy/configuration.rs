@@ -1,4 +1,4 @@
-//! Config maps and secrets.
+//! Config maps, secrets and limits.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -9,6 +9,19 @@ use crate::status::Cause;
 
 /// All values of one object together.
 const MOST_DATA: usize = 1024 * 1024;
+
+/// A container that may have so much at most has so much unless it says otherwise.
+pub(super) fn limit_defaults(object: &mut Value) {
+    for item in super::items_mut(&mut object["spec"], "limits").filter(|item| item["type"] == "Container") {
+        for (to, from) in [("default", "max"), ("defaultRequest", "default"), ("defaultRequest", "min")] {
+            let amounts = item[from].as_object().cloned().unwrap_or_default();
+            for (name, amount) in amounts {
+                ensure_object(&mut item[to]);
+                fill(&mut item[to], &name, amount);
+            }
+        }
+    }
+}
 
 pub(super) fn secret_defaults(object: &mut Value) {
     fill(object, "type", json!("Opaque"));

@@ -76,7 +76,10 @@ fn counts_generations(resource: &Resource) -> bool {
             (resource.group.as_ref(), resource.plural.as_ref()),
             ("", "pods")
                 | ("apps", "deployments" | "replicasets" | "statefulsets" | "daemonsets")
-                | ("apiextensions.k8s.io", _)
+                | ("", "replicationcontrollers")
+                | ("batch" | "policy" | "apiextensions.k8s.io" | "admissionregistration.k8s.io", _)
+                | ("flowcontrol.apiserver.k8s.io", _)
+                | ("networking.k8s.io", "ingresses" | "ingressclasses" | "networkpolicies")
                 | ("discovery.k8s.io", "endpointslices")
         )
 }

@@ -85,3 +85,20 @@ pub(super) fn validate_class(old: Option<&Value>, new: &Value) -> Vec<Cause> {
     }
     causes
 }
+
+/// What a driver is unless it says otherwise.
+pub(super) fn driver_defaults(object: &mut Value) {
+    let spec = &mut object["spec"];
+    ensure_object(spec);
+    for (name, value) in [
+        ("attachRequired", json!(true)),
+        ("podInfoOnMount", json!(false)),
+        ("storageCapacity", json!(false)),
+        ("fsGroupPolicy", json!("ReadWriteOnceWithFSType")),
+        ("volumeLifecycleModes", json!(["Persistent"])),
+        ("requiresRepublish", json!(false)),
+        ("seLinuxMount", json!(false)),
+    ] {
+        fill(spec, name, value);
+    }
+}

@@ -48,6 +48,20 @@ pub(super) fn defaults(plural: &str, object: &mut Value) {
     }
 }
 
+/// The oldest of them selects what its template makes, if nothing else is said.
+pub(super) fn controller_defaults(object: &mut Value) {
+    let spec = &mut object["spec"];
+    ensure_object(spec);
+    fill(spec, "replicas", json!(1));
+    if spec["template"].is_object() {
+        pod::defaults(&mut spec["template"]["spec"]);
+        let labels = spec["template"]["metadata"]["labels"].clone();
+        if labels.is_object() {
+            fill(spec, "selector", labels);
+        }
+    }
+}
+
 /// A rolling update unless something else is said, with its numbers where they are absent.
 fn rolling(spec: &mut Value, key: &str, numbers: Value) {
     ensure_object(&mut spec[key]);

@@ -3,7 +3,9 @@
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::{Heading, UNKNOWN, age, count, network, number, or_none, pod, storage, text, workload};
+use super::{
+    Heading, UNKNOWN, age, batch, count, network, number, or_none, pod, policy, storage, text, workload,
+};
 use crate::catalogue::Resource;
 
 const NAME: Heading = Heading::text("Name");
@@ -60,7 +62,7 @@ pub(super) fn headings(resource: &Resource) -> &'static [Heading] {
         ("", "namespaces") => const { &[NAME, H::text("Status"), AGE] },
         ("", "configmaps") => const { &[NAME, H::text("Data"), AGE] },
         ("", "secrets") => const { &[NAME, H::text("Type"), H::number("Data"), AGE] },
-        ("", "events") => {
+        ("", "events") | ("events.k8s.io", "events") => {
             const {
                 &[
                     H::text("Last Seen"),
@@ -93,6 +95,39 @@ pub(super) fn headings(resource: &Resource) -> &'static [Heading] {
         ("scheduling.k8s.io", "priorityclasses") => {
             const { &[NAME, H::number("Value"), H::text("Global-Default"), AGE, H::text("PreemptionPolicy")] }
         }
+        ("batch", "jobs") => batch::JOB,
+        ("batch", "cronjobs") => batch::CRON_JOB,
+        ("", "replicationcontrollers") => workload::REPLICA_SET,
+        ("", "podtemplates") => {
+            const { &[NAME, H::text("Containers"), H::text("Images"), H::text("Pod Labels")] }
+        }
+        ("", "resourcequotas") => const { &[NAME, H::text("Request"), H::text("Limit"), AGE] },
+        ("", "limitranges") => const { &[NAME, H::text("Created At")] },
+        ("policy", "poddisruptionbudgets") => policy::BUDGET,
+        ("certificates.k8s.io", _) => policy::REQUEST,
+        ("networking.k8s.io", "ingresses") => policy::INGRESS,
+        ("networking.k8s.io", "ingressclasses") => {
+            const { &[NAME, H::text("Controller"), H::text("Parameters"), AGE] }
+        }
+        ("networking.k8s.io", "networkpolicies") => const { &[NAME, H::text("Pod-Selector"), AGE] },
+        ("networking.k8s.io", "ipaddresses") => const { &[NAME, H::text("ParentRef"), AGE] },
+        ("networking.k8s.io", "servicecidrs") => const { &[NAME, H::text("CIDRs"), AGE] },
+        ("storage.k8s.io", "csidrivers") => storage::DRIVER,
+        ("storage.k8s.io", "csinodes") => const { &[NAME, H::number("Drivers"), AGE] },
+        ("storage.k8s.io", "volumeattachments") => storage::ATTACHMENT,
+        ("storage.k8s.io", "volumeattributesclasses") => const { &[NAME, H::text("DriverName"), AGE] },
+        ("node.k8s.io", "runtimeclasses") => const { &[NAME, H::text("Handler"), AGE] },
+        (
+            "admissionregistration.k8s.io",
+            "validatingwebhookconfigurations" | "mutatingwebhookconfigurations",
+        ) => const { &[NAME, H::number("Webhooks"), AGE] },
+        ("admissionregistration.k8s.io", "validatingadmissionpolicies") => {
+            const { &[NAME, H::number("Validations"), H::text("ParamKind"), AGE] }
+        }
+        ("admissionregistration.k8s.io", "validatingadmissionpolicybindings") => {
+            const { &[NAME, H::text("PolicyName"), H::text("ParamRef"), AGE] }
+        }
+        ("apiregistration.k8s.io", _) => const { &[NAME, H::text("Service"), H::text("Available"), AGE] },
         ("rbac.authorization.k8s.io", "roles" | "clusterroles")
         | ("apiextensions.k8s.io", "customresourcedefinitions") => const { &[NAME, H::text("Created At")] },
         ("rbac.authorization.k8s.io", "rolebindings" | "clusterrolebindings") => {
@@ -117,6 +152,7 @@ pub(super) fn cells(resource: &Resource, object: &Value, now: Timestamp) -> Vec<
         }
         ("", "secrets") => vec![name, object["type"].clone(), json!(count(object, "/data")), age],
         ("", "events") => event(object, name, now),
+        ("events.k8s.io", "events") => event(&policy::core_event(object), name, now),
         ("", "persistentvolumeclaims") => storage::claim(object, name, age),
         ("", "persistentvolumes") => storage::volume(object, name, age),
         ("storage.k8s.io", "storageclasses") => storage::class(object, name, age),
@@ -135,6 +171,22 @@ pub(super) fn cells(resource: &Resource, object: &Value, now: Timestamp) -> Vec<
             age,
             json!(text(object, "/preemptionPolicy")),
         ],
+        ("batch", "jobs") => batch::job(object, name, age, now),
+        ("batch", "cronjobs") => batch::cron_job(object, name, age, now),
+        ("", "replicationcontrollers") => workload::replication_controller(object, name, age),
+        ("", "podtemplates") => workload::pod_template(object, name),
+        ("", "resourcequotas") => policy::quota(object, name, age),
+        ("", "limitranges") => vec![name, object["metadata"]["creationTimestamp"].clone()],
+        ("policy", "poddisruptionbudgets") => policy::budget(object, name, age),
+        ("certificates.k8s.io", _) => policy::request(object, name, age),
+        ("networking.k8s.io", plural) => policy::networking(plural, object, name, age),
+        ("storage.k8s.io", "csidrivers") => storage::driver(object, name, age),
+        ("storage.k8s.io", "csinodes") => vec![name, json!(super::list(object, "/spec/drivers").len()), age],
+        ("storage.k8s.io", "volumeattachments") => storage::attachment(object, name, age),
+        ("storage.k8s.io", "volumeattributesclasses") => vec![name, json!(text(object, "/driverName")), age],
+        ("node.k8s.io", "runtimeclasses") => vec![name, json!(text(object, "/handler")), age],
+        ("admissionregistration.k8s.io", plural) => policy::admission(plural, object, name, age),
+        ("apiregistration.k8s.io", _) => policy::api_service(object, name, age),
         ("rbac.authorization.k8s.io", "roles" | "clusterroles")
         | ("apiextensions.k8s.io", "customresourcedefinitions") => {
             vec![name, object["metadata"]["creationTimestamp"].clone()]

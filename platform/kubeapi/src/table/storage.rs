@@ -39,6 +39,59 @@ pub(super) const CLASS: &[Heading] = &[
     Heading::text("Age"),
 ];
 
+pub(super) const DRIVER: &[Heading] = &[
+    Heading::text("Name"),
+    Heading::text("AttachRequired"),
+    Heading::text("PodInfoOnMount"),
+    Heading::text("StorageCapacity"),
+    Heading::text("TokenRequests"),
+    Heading::text("RequiresRepublish"),
+    Heading::text("Modes"),
+    Heading::text("Age"),
+];
+
+pub(super) const ATTACHMENT: &[Heading] = &[
+    Heading::text("Name"),
+    Heading::text("Attacher"),
+    Heading::text("PV"),
+    Heading::text("Node"),
+    Heading::text("Attached"),
+    Heading::text("Age"),
+];
+
+pub(super) fn driver(object: &Value, name: Value, age: Value) -> Vec<Value> {
+    let spec = &object["spec"];
+    let texts = |pointer: &str, key: &str| {
+        let all: Vec<_> = list(object, pointer)
+            .iter()
+            .map(|one| if key.is_empty() { one.as_str().unwrap_or_default() } else { text(one, key) })
+            .collect();
+        all.join(",")
+    };
+    let tokens = texts("/spec/tokenRequests", "/audience");
+    vec![
+        name,
+        json!(spec["attachRequired"] != false),
+        json!(spec["podInfoOnMount"] == true),
+        json!(spec["storageCapacity"] == true),
+        json!(if tokens.is_empty() { "<unset>" } else { &tokens }),
+        json!(spec["requiresRepublish"] == true),
+        json!(texts("/spec/volumeLifecycleModes", "")),
+        age,
+    ]
+}
+
+pub(super) fn attachment(object: &Value, name: Value, age: Value) -> Vec<Value> {
+    vec![
+        name,
+        json!(text(object, "/spec/attacher")),
+        json!(text(object, "/spec/source/persistentVolumeName")),
+        json!(text(object, "/spec/nodeName")),
+        json!(object["status"]["attached"] == true),
+        age,
+    ]
+}
+
 pub(super) fn claim(object: &Value, name: Value, age: Value) -> Vec<Value> {
     let phase = match object["metadata"]["deletionTimestamp"].is_string() {
         true => "Terminating",

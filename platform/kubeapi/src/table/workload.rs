@@ -78,6 +78,22 @@ pub(super) fn replica_set(object: &Value, name: Value, age: Value) -> Vec<Value>
     ]
 }
 
+pub(super) fn replication_controller(object: &Value, name: Value, age: Value) -> Vec<Value> {
+    let mut cells = replica_set(object, name, age);
+    // Its selector is older than the others: plain labels.
+    cells.pop();
+    cells.push(json!(labels(&object["spec"]["selector"])));
+    cells
+}
+
+pub(super) fn pod_template(object: &Value, name: Value) -> Vec<Value> {
+    let containers = list(object, "/template/spec/containers");
+    let joined = |key: &str| {
+        json!(containers.iter().map(|container| text(container, key)).collect::<Vec<_>>().join(","))
+    };
+    vec![name, joined("/name"), joined("/image"), json!(labels(&object["template"]["metadata"]["labels"]))]
+}
+
 pub(super) fn stateful_set(object: &Value, name: Value, age: Value) -> Vec<Value> {
     let ready = format!("{}/{}", number(object, "/status/readyReplicas"), number(object, "/spec/replicas"));
     let (containers, images) = containers(object);
@@ -114,7 +130,12 @@ pub(super) fn labels(labels: &Value) -> String {
 }
 
 fn containers(object: &Value) -> (Value, Value) {
-    let containers = list(object, "/spec/template/spec/containers");
+    containers_at(object, "/spec/template/spec/containers")
+}
+
+/// Their names and their images.
+pub(super) fn containers_at(object: &Value, pointer: &str) -> (Value, Value) {
+    let containers = list(object, pointer);
     let joined = |key: &str| {
         let all: Vec<_> = containers.iter().map(|container| text(container, key)).collect();
         json!(all.join(","))
@@ -123,7 +144,12 @@ fn containers(object: &Value) -> (Value, Value) {
 }
 
 fn selector(object: &Value) -> Value {
-    match LabelSelector::from_object(&object["spec"]["selector"]) {
+    selected(&object["spec"]["selector"])
+}
+
+/// A selector as text.
+pub(super) fn selected(selector: &Value) -> Value {
+    match LabelSelector::from_object(selector) {
         Some(selector) if !selector.is_empty() => json!(selector.to_string()),
         _ => json!(NONE),
     }

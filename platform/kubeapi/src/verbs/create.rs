@@ -31,12 +31,32 @@ pub(super) async fn handle(call: &Call) -> Result<Response, Failure> {
     {
         return Err(Failure::bad_request("resourceVersion should not be set on objects to be created"));
     }
+    if call.resource.is("certificates.k8s.io", "certificatesigningrequests") {
+        requested_by(call, &mut object);
+    }
     let manager = call.manager()?;
     let dry_run = call.dry_run()?;
     let created = new(&call.server, &call.resource, namespace, object, Fields::Of(&manager), dry_run).await?;
     let mut response = call.show(StatusCode::CREATED, created)?;
     answer::warn(&mut response, &warnings);
     Ok(response)
+}
+
+/// Who asks for a certificate is not for the asker to say.
+fn requested_by(call: &Call, object: &mut Value) {
+    let user = call.user.to_value();
+    for (field, of_user) in
+        [("username", "username"), ("uid", "uid"), ("groups", "groups"), ("extra", "extra")]
+    {
+        match &user[of_user] {
+            Value::Null => {
+                if let Some(spec) = object["spec"].as_object_mut() {
+                    spec.remove(field);
+                }
+            }
+            value => object["spec"][field] = value.clone(),
+        }
+    }
 }
 
 /// Makes an object, on behalf of the server itself or of a request.

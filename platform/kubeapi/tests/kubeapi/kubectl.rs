@@ -114,3 +114,51 @@ async fn kubectl_uses_a_kind_that_was_just_defined() {
     run(&["delete", "crd", "boats.harbour.dev"], "").await;
     cluster.stop().await;
 }
+
+#[tokio::test]
+async fn kubectl_creates_in_the_binary_form_and_explains_built_in_kinds() {
+    let Some(kubectl) = KUBECTL.find() else { return };
+    let cluster = Cluster::start().await;
+    let run =
+        async |arguments: &[&str], input: &str| printed(&cluster.kubectl(&kubectl, arguments, input).await);
+    run(&["create", "namespace", "binary"], "").await;
+    for arguments in [
+        &["configmap", "settings", "--from-literal=colour=red"][..],
+        &["secret", "generic", "password", "--from-literal=word=hush"],
+        &["deployment", "web", "--image=busybox", "--replicas=2", "--port=80"],
+        &["service", "clusterip", "web", "--tcp=80:8080"],
+        &["serviceaccount", "robot"],
+        &["role", "reader", "--verb=get", "--resource=pods"],
+        &["rolebinding", "readers", "--role=reader", "--serviceaccount=binary:robot"],
+        &["quota", "few", "--hard=pods=3"],
+        &["job", "once", "--image=busybox"],
+        &["cronjob", "often", "--image=busybox", "--schedule=*/5 * * * *"],
+        &["poddisruptionbudget", "calm", "--selector=app=web", "--min-available=50%"],
+        &["ingress", "way", "--rule=a.example/=web:80"],
+        &["priorityclass", "first", "--value=7"],
+    ] {
+        run(&[&["create", "--namespace", "binary"], arguments].concat(), "").await;
+    }
+    let get = async |kind: &str, name: &str, path: &str| {
+        let path = format!("jsonpath={{{path}}}");
+        run(&["get", kind, name, "--namespace", "binary", "-o", &path], "").await
+    };
+    assert_eq!(get("configmap", "settings", ".data.colour").await, "red");
+    assert_eq!(get("secret", "password", ".data.word").await, "aHVzaA==");
+    assert_eq!(get("deployment", "web", ".spec.replicas").await, "2");
+    assert_eq!(get("service", "web", ".spec.ports[0].targetPort").await, "8080");
+    assert_eq!(get("resourcequota", "few", ".spec.hard.pods").await, "3");
+    assert_eq!(get("poddisruptionbudget", "calm", ".spec.minAvailable").await, "50%");
+    let jobs = run(&["get", "jobs,cronjobs", "--namespace", "binary"], "").await;
+    assert!(jobs.contains("COMPLETIONS") && jobs.contains("*/5 * * * *"), "{jobs}");
+    let token = run(&["create", "token", "robot", "--namespace", "binary"], "").await;
+    assert_eq!(token.split('.').count(), 3, "{token}");
+
+    let explained = run(&["explain", "pod.spec.containers.ports"], "").await;
+    assert!(explained.contains("containerPort\t<integer> -required-"), "{explained}");
+    let misspelt = DEPLOYMENT.replace("replicas: 2", "replicas: 2\n  replica: 3");
+    let refused = cluster.kubectl(&kubectl, &["create", "-f", "FILE"], &misspelt).await;
+    let message = String::from_utf8_lossy(&refused.stderr);
+    assert!(message.contains("strict decoding error: unknown field \"spec.replica\""), "{message}");
+    cluster.stop().await;
+}

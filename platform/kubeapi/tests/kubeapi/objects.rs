@@ -287,3 +287,45 @@ async fn a_secret_is_readable_by_its_api_and_nowhere_else() {
         }
     }
 }
+
+#[tokio::test]
+async fn an_event_is_the_same_in_both_groups() {
+    use k8s_openapi::api::core::v1::Event as CoreEvent;
+    use k8s_openapi::api::events::v1::Event;
+
+    let cluster = Cluster::start().await;
+    let client = cluster.admin().await;
+    let (core, own) = (
+        Api::<CoreEvent>::namespaced(client.clone(), "default"),
+        Api::<Event>::namespaced(client, "default"),
+    );
+    let event: CoreEvent = serde_json::from_value(json!({
+        "metadata": { "name": "one", "namespace": "default" },
+        "involvedObject": { "kind": "Pod", "name": "web" },
+        "message": "it started", "reason": "Started", "type": "Normal", "count": 2,
+    }))
+    .unwrap();
+    core.create(&PostParams::default(), &event).await.unwrap();
+    let other: Event = serde_json::from_value(json!({
+        "metadata": { "name": "two", "namespace": "default" },
+        "eventTime": "2026-01-02T03:04:05.000006Z", "regarding": { "kind": "Pod", "name": "web" },
+        "note": "it stopped", "reason": "Stopped", "type": "Normal", "action": "Stopping",
+        "reportingController": "test", "reportingInstance": "test-1",
+    }))
+    .unwrap();
+    own.create(&PostParams::default(), &other).await.unwrap();
+
+    let stopped = core.get("two").await.unwrap();
+    assert_eq!(
+        (stopped.message.as_deref(), stopped.reporting_component.as_deref()),
+        (Some("it stopped"), Some("test"))
+    );
+    let about = ListParams::default().fields("regarding.name=web");
+    let listed = own.list(&about).await.unwrap().items;
+    let notes: Vec<_> = listed.iter().filter_map(|event| event.note.as_deref()).collect();
+    assert_eq!(notes, ["it started", "it stopped"]);
+    assert_eq!(listed[0].deprecated_count, Some(2));
+    own.delete("one", &DeleteParams::default()).await.unwrap();
+    assert_eq!(core.list(&ListParams::default()).await.unwrap().items.len(), 1);
+    cluster.stop().await;
+}

@@ -289,16 +289,21 @@ fn what_does_not_fit_its_type_is_refused_with_the_place() {
             "",
             "services",
             json!({ "spec": { "ports": [{ "port": 80 }, { "port": "http" }] } }),
-            "Service in version \"v1\" cannot be handled as a Service: spec.ports[1].port: invalid type: string \"http\", expected i32",
+            "Service in version \"v1\" cannot be handled as a Service: json: cannot unmarshal string into Go struct field ServicePort.spec.ports.port of type int32",
         ),
         (
             "",
             "configmaps",
             json!({ "data": { "a": 1 } }),
-            "data.a: invalid type: integer `1`, expected a string",
+            "json: cannot unmarshal number into Go struct field ConfigMap.data of type string",
         ),
-        ("", "secrets", json!({ "data": { "a": "not base64!" } }), "data.a: "),
-        ("apps", "deployments", json!({ "spec": "x" }), "spec: invalid type: string \"x\""),
+        ("", "secrets", json!({ "data": { "a": "not base64!" } }), "illegal base64 data at input byte 3"),
+        (
+            "apps",
+            "deployments",
+            json!({ "spec": "x" }),
+            "string into Go struct field Deployment.spec of type v1.DeploymentSpec",
+        ),
     ] {
         let mut object = object;
         object["metadata"] = json!({ "name": "x", "namespace": "n" });
@@ -339,5 +344,127 @@ fn the_definitions_of_a_management_cluster_are_accepted_as_they_are() {
         let dropped = prepare_create(&resource, &mut object, &context()).unwrap();
         assert_eq!(dropped, [""; 0]);
         validate(&resource, None, None, &object).unwrap();
+    }
+}
+
+fn job() -> Value {
+    json!({
+        "metadata": { "name": "pi", "namespace": "n" },
+        "spec": { "template": { "spec": {
+            "restartPolicy": "Never", "containers": [{ "name": "main", "image": "busybox" }],
+        } } },
+    })
+}
+
+#[test]
+fn a_job_selects_the_pods_it_makes_and_keeps_what_it_was_made_of() {
+    let resource = built_in("batch", "jobs");
+    let object = created(&resource, job());
+    let uid = object["metadata"]["uid"].clone();
+    assert_eq!(object["spec"]["selector"]["matchLabels"]["batch.kubernetes.io/controller-uid"], uid);
+    assert_eq!(object["spec"]["template"]["metadata"]["labels"]["job-name"], "pi");
+    assert_eq!(object["metadata"]["labels"], object["spec"]["template"]["metadata"]["labels"]);
+    assert_eq!((&object["spec"]["completions"], &object["spec"]["backoffLimit"]), (&json!(1), &json!(6)));
+    validate(&resource, None, None, &object).unwrap();
+    let mut changed = object.clone();
+    changed["spec"]["template"]["spec"]["containers"][0]["image"] = json!("other");
+    let failure = validate(&resource, None, Some(&object), &changed).unwrap_err();
+    assert!(failure.message.contains("spec.template: Invalid value"), "{failure}");
+    let mut endless = job();
+    endless["spec"]["template"]["spec"]["restartPolicy"] = json!("Always");
+    let failure = validate(&resource, None, None, &created(&resource, endless)).unwrap_err();
+    let expected = "spec.template.spec.restartPolicy: Required value: valid values: \"OnFailure\", \"Never\"";
+    assert!(failure.message.contains(expected), "{failure}");
+}
+
+#[test]
+fn a_schedule_is_five_fields_or_a_known_word() {
+    let resource = built_in("batch", "cronjobs");
+    for (schedule, fits) in [
+        ("*/5 0-6,12 * jan-mar mon", true),
+        ("@daily", true),
+        ("@every 1h30m", true),
+        ("@sometimes", false),
+        ("@every now", false),
+        ("* * * *", false),
+        ("60 * * * *", false),
+        ("* * 0 * *", false),
+        ("*/0 * * * *", false),
+    ] {
+        let object = json!({
+            "metadata": { "name": "tick", "namespace": "n" },
+            "spec": { "schedule": schedule, "jobTemplate": { "spec": job()["spec"] } },
+        });
+        let object = created(&resource, object);
+        assert_eq!(object["spec"]["concurrencyPolicy"], "Allow");
+        let told = validate(&resource, None, None, &object);
+        assert_eq!(told.is_ok(), fits, "{schedule}: {told:?}");
+    }
+}
+
+#[test]
+fn what_users_get_wrong_about_traffic_and_budgets_is_told() {
+    let backend = json!({ "service": { "name": "web", "port": { "number": 80 } } });
+    let path = |extra: Value| {
+        let mut path = json!({ "path": "/", "pathType": "Prefix", "backend": backend });
+        json_patch::merge(&mut path, &extra);
+        json!({ "rules": [{ "http": { "paths": [path] } }] })
+    };
+    let webhook = |extra: Value| {
+        let mut webhook = json!({
+            "name": "a.b.c", "sideEffects": "None", "admissionReviewVersions": ["v1"],
+            "clientConfig": { "url": "https://a.example" },
+        });
+        json_patch::merge(&mut webhook, &extra);
+        json!([webhook])
+    };
+    let networking = "networking.k8s.io";
+    let admission = "admissionregistration.k8s.io";
+    let hooks = "validatingwebhookconfigurations";
+    for (group, plural, field, content, expected) in [
+        (networking, "ingresses", "spec", path(json!({})), ""),
+        (networking, "ingresses", "spec", json!({}), "either `defaultBackend` or `rules` must be specified"),
+        (networking, "ingresses", "spec", path(json!({ "pathType": null })), "pathType must be specified"),
+        (networking, "ingresses", "spec", path(json!({ "path": "x" })), "must be an absolute path"),
+        (
+            networking,
+            "ingresses",
+            "spec",
+            path(json!({ "backend": { "service": { "port": { "number": null } } } })),
+            "port name or number is required",
+        ),
+        (
+            networking,
+            "networkpolicies",
+            "spec",
+            json!({ "policyTypes": ["Out"] }),
+            "Unsupported value: \"Out\"",
+        ),
+        ("policy", "poddisruptionbudgets", "spec", json!({ "minAvailable": "50%" }), ""),
+        (
+            "policy",
+            "poddisruptionbudgets",
+            "spec",
+            json!({ "minAvailable": "101%" }),
+            "must not be greater than 100%",
+        ),
+        (
+            "policy",
+            "poddisruptionbudgets",
+            "spec",
+            json!({ "minAvailable": 1, "maxUnavailable": 1 }),
+            "minAvailable and maxUnavailable cannot be both set",
+        ),
+        (admission, hooks, "webhooks", webhook(json!({})), ""),
+        (admission, hooks, "webhooks", webhook(json!({ "sideEffects": null })), "None, NoneOnDryRun"),
+        (admission, hooks, "webhooks", webhook(json!({ "name": "short" })), "at least three segments"),
+    ] {
+        let resource = built_in(group, plural);
+        let object = json!({ "metadata": { "name": "x", "namespace": "n" }, field: content });
+        match (validate(&resource, None, None, &created(&resource, object)), expected) {
+            (Ok(()), "") => {}
+            (Err(failure), expected) if !expected.is_empty() && failure.message.contains(expected) => {}
+            (told, expected) => panic!("{plural}: {told:?} instead of {expected:?}"),
+        }
     }
 }
