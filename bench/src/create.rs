@@ -8,10 +8,7 @@
 
 mod answering;
 mod arm;
-mod memory;
-mod processes;
 mod processor;
-mod program;
 mod region;
 mod timeline;
 
@@ -22,12 +19,11 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::Instant;
 
 use self::arm::Arm;
-use self::memory::{Memory, Rest};
-use self::program::Program;
-pub(crate) use self::program::is_pilothouse;
 use self::region::Region;
 use self::timeline::Timeline;
-use crate::harness::{Budget, Figure, Folder, Progress, Report, Samples, Size, flush_rate};
+use crate::harness::{
+    Budget, Figure, Folder, Memory, PILOTHOUSE, Program, Progress, Report, Rest, Samples, Size, flush_rate,
+};
 
 const FLUSHES: Duration = Duration::from_millis(500);
 
@@ -46,7 +42,7 @@ pub(crate) async fn run(size: Size) -> anyhow::Result<Report> {
     let folder = Folder::create()?;
     report.condition("file system of the region", folder.describe());
     Progress.say("copying the program");
-    let program = Program::copy_to(&folder)?;
+    let program = Program::copy_to(&folder, PILOTHOUSE)?;
     let rate = flush_rate(&folder, FLUSHES)?;
     report.figure(Figure::new("disk, append 4 KiB and fdatasync", rate, "1/s").note("for orientation"));
 

@@ -3,6 +3,7 @@
 //! ```text
 //! cargo run --release -p pilothouse-bench -- list
 //! cargo run --release -p pilothouse-bench -- create
+//! cargo run --release -p pilothouse-bench -- frontend
 //! cargo run --release -p pilothouse-bench -- store
 //! cargo run --release -p pilothouse-bench -- store --output json
 //! cargo run -p pilothouse-bench -- store --sample
@@ -30,6 +31,7 @@
 //! compares and prints is in `harness`.
 
 mod create;
+mod frontend;
 mod harness;
 mod store;
 
@@ -37,7 +39,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::harness::{Catalogue, Format, Progress, Report, Size};
+use crate::harness::{Catalogue, Format, Progress, Report, Size, is_pilothouse};
 
 /// Figures of Pilothouse, with their budgets.
 #[derive(Debug, Parser)]
@@ -54,6 +56,9 @@ struct Args {
 enum Verb {
     /// Lists the benchmarks.
     List,
+    /// Frontend and backend in a process of their own, for the benchmark of the frontend.
+    #[command(hide = true)]
+    Serve(frontend::ServeArgs),
     #[command(flatten)]
     Run(Benchmark),
 }
@@ -63,6 +68,8 @@ enum Verb {
 enum Benchmark {
     /// A region and its clusters: start, creation step by step, deletion, memory.
     Create(RunArgs),
+    /// The resource provider: GET, durable PUT, reaction, memory, 100,000 clusters.
+    Frontend(RunArgs),
     /// The store on SQLite and PostgreSQL: writes, feeds, opening, lists, reads.
     Store(RunArgs),
 }
@@ -76,7 +83,7 @@ struct RunArgs {
 
 fn main() -> ExitCode {
     // Before anything else: some of what `pilothouse` does has to be alone in its process.
-    if create::is_pilothouse() {
+    if is_pilothouse() {
         return pilothouse_commands::pilothouse::main();
     }
     let Args { output, verb } = Args::parse();
@@ -90,12 +97,11 @@ fn main() -> ExitCode {
 }
 
 fn run(output: Format, verb: Verb) -> anyhow::Result<()> {
+    let runtime = || tokio::runtime::Builder::new_multi_thread().enable_all().build();
     match verb {
         Verb::List => output.print(&Catalogue::of::<Benchmark>()),
-        Verb::Run(benchmark) => {
-            let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-            output.print(&runtime.block_on(benchmark.run())?)
-        }
+        Verb::Serve(args) => runtime()?.block_on(frontend::serve(args)),
+        Verb::Run(benchmark) => output.print(&runtime()?.block_on(benchmark.run())?),
     }
 }
 
@@ -103,6 +109,7 @@ impl Benchmark {
     async fn run(self) -> anyhow::Result<Report> {
         match self {
             Self::Create(args) => create::run(Size::of(args.sample)).await,
+            Self::Frontend(args) => frontend::run(Size::of(args.sample)).await,
             Self::Store(args) => store::run(Size::of(args.sample)).await,
         }
     }

@@ -12,8 +12,7 @@ use pilothouse_region::{DataDir, Endpoints};
 use pilothouse_test_support::process::Running;
 use tokio::time::{Instant, sleep};
 
-use super::program::Program;
-use crate::harness::{Folder, Progress};
+use crate::harness::{Folder, Program, Progress};
 
 /// How long a region may take to start, and to stop.
 const PATIENCE: Duration = Duration::from_secs(90);

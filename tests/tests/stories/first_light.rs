@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::region::{LIMIT, Region};
 
-const SUBSCRIPTION: &str = "00000000-0000-0000-0000-000000000001";
+pub(crate) const SUBSCRIPTION: &str = "00000000-0000-0000-0000-000000000001";
 
 /// `curl` with these arguments: the status, and the body as JSON.
 fn curl(arguments: &[&str]) -> Result<(u16, Value), String> {

@@ -1,4 +1,5 @@
-//! Stories of a whole region, told by the programs that people use: the `pilothouse` binary, `kubectl`, `curl`.
+//! Stories of a whole region, told by the programs that people use: the `pilothouse` binary, `kubectl`, `curl`,
+//! Azure's SDK.
 //!
 //! Each story starts a region of its own with `pilothouse up`, in a folder of its own and on ports of its own, so that all of
 //! them may run side by side. What a story leaves behind is looked for at its end: processes, mounts, files.
@@ -10,3 +11,4 @@ mod first_light;
 mod hosted_cluster;
 mod kills;
 mod region;
+mod sdk;

@@ -15,19 +15,19 @@ use super::program::Program;
 
 /// Memory in MiB.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Memory {
-    pub(super) total: f64,
+pub(crate) struct Memory {
+    pub(crate) total: f64,
     /// Heap, stacks: what was written to and has no file behind it.
-    pub(super) anonymous: f64,
+    pub(crate) anonymous: f64,
 }
 
 /// All processes, and what they use altogether.
 #[derive(Debug)]
-pub(super) struct Rest {
-    pub(super) census: Census,
-    pub(super) total: Memory,
+pub(crate) struct Rest {
+    pub(crate) census: Census,
+    pub(crate) total: Memory,
     /// Whether it is certain that nothing was going on any more.
-    pub(super) settled: bool,
+    pub(crate) settled: bool,
 }
 
 /// The time between two readings.
@@ -39,7 +39,7 @@ const EQUAL: f64 = 0.002;
 
 impl Memory {
     /// Of these processes together. One that has ended uses none.
-    pub(super) fn of(processes: &[i32]) -> anyhow::Result<Self> {
+    pub(crate) fn of(processes: &[i32]) -> anyhow::Result<Self> {
         let mut sum = Self::default();
         for id in processes {
             let file = format!("/proc/{id}/smaps_rollup");
@@ -64,7 +64,7 @@ impl Memory {
     }
 
     /// For a note: of what it is.
-    pub(super) fn parts(self) -> String {
+    pub(crate) fn parts(self) -> String {
         let Self { total, anonymous } = self;
         format!("{anonymous:.1} of its own, {:.1} program and files", total - anonymous)
     }
@@ -80,7 +80,7 @@ impl Add for Memory {
 
 impl Rest {
     /// Waits for two equal readings.
-    pub(super) async fn of(program: &Program) -> anyhow::Result<Self> {
+    pub(crate) async fn of(program: &Program) -> anyhow::Result<Self> {
         let deadline = Instant::now() + PATIENCE;
         let mut last: Option<Self> = None;
         loop {
@@ -99,7 +99,7 @@ impl Rest {
     }
 
     /// For a note: whether the reading can be trusted.
-    pub(super) fn remark(&self) -> &'static str {
+    pub(crate) fn remark(&self) -> &'static str {
         if self.settled { "" } else { "; NOT at rest" }
     }
 }

@@ -1,7 +1,7 @@
-//! The `pilothouse` that is measured: a copy of this very program.
+//! The program that is measured: a copy of this very one.
 //!
 //! A benchmark cannot know where a `pilothouse` binary is, nor whether it was built from the same source. So it brings
-//! its own: called by that name, this program is `pilothouse` and nothing else.
+//! its own: called by that name, this program is `pilothouse` and nothing else. Under other names it is itself.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -13,14 +13,15 @@ use anyhow::Context as _;
 use super::processes::Process;
 use crate::harness::Folder;
 
-const NAME: &str = "pilothouse";
+/// The name under which this program is `pilothouse`.
+pub(crate) const PILOTHOUSE: &str = "pilothouse";
 
 /// A copy of this program under the other name.
 ///
 /// A file of its own makes two things simple: memory that the benchmark itself uses is not taken for shared, and a process
 /// that runs from it is one of ours, whatever it calls itself and whichever namespaces it is in.
 #[derive(Debug)]
-pub(super) struct Program {
+pub(crate) struct Program {
     path: PathBuf,
     /// Device and number of the file.
     file: (u64, u64),
@@ -29,12 +30,12 @@ pub(super) struct Program {
 /// Whether this process was started as `pilothouse`.
 pub(crate) fn is_pilothouse() -> bool {
     let name = std::env::args_os().next();
-    name.as_deref().map(Path::new).and_then(Path::file_name) == Some(OsStr::new(NAME))
+    name.as_deref().map(Path::new).and_then(Path::file_name) == Some(OsStr::new(PILOTHOUSE))
 }
 
 impl Program {
-    pub(super) fn copy_to(folder: &Folder) -> anyhow::Result<Self> {
-        let path = folder.path().join(NAME);
+    pub(crate) fn copy_to(folder: &Folder, name: &str) -> anyhow::Result<Self> {
+        let path = folder.path().join(name);
         let this = std::env::current_exe().context("the path of this program is not known")?;
         fs::copy(&this, &path).with_context(|| format!("cannot copy {}", this.display()))?;
         // A disk that is busy with the copy would be slow at everything that is measured.
@@ -43,12 +44,12 @@ impl Program {
         Ok(Self { path, file })
     }
 
-    pub(super) fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
     /// Everything that runs from it.
-    pub(super) fn processes(&self) -> anyhow::Result<Vec<Process>> {
+    pub(crate) fn processes(&self) -> anyhow::Result<Vec<Process>> {
         let ours =
             |id: &i32| identity(Path::new(&format!("/proc/{id}/exe"))).is_ok_and(|file| file == self.file);
         let entries = fs::read_dir("/proc").context("cannot look for processes")?;

@@ -4,22 +4,22 @@ use std::fs;
 
 /// One process.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Process {
-    pub(super) id: i32,
-    pub(super) parent: i32,
+pub(crate) struct Process {
+    pub(crate) id: i32,
+    pub(crate) parent: i32,
     /// What it does: the first word after the program's name.
-    pub(super) verb: String,
+    pub(crate) verb: String,
 }
 
 /// All processes of a region, by what they are for.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Census {
+pub(crate) struct Census {
     /// The region itself, its node's kubelet, and what holds the node's namespaces.
-    pub(super) region: Vec<i32>,
+    pub(crate) region: Vec<i32>,
     /// One each: a control plane and the shim around it.
-    pub(super) control_planes: Vec<Vec<i32>>,
+    pub(crate) control_planes: Vec<Vec<i32>>,
     /// One each: a worker's kubelet, the shim around it, and whatever runs on it.
-    pub(super) workers: Vec<Vec<i32>>,
+    pub(crate) workers: Vec<Vec<i32>>,
 }
 
 const SHIM: &str = "shim";
@@ -28,7 +28,7 @@ const KUBELET: &str = "kubelet";
 
 impl Process {
     /// A process that runs, or was just now running.
-    pub(super) fn read(id: i32) -> Option<Self> {
+    pub(crate) fn read(id: i32) -> Option<Self> {
         let status = fs::read_to_string(format!("/proc/{id}/status")).ok()?;
         let parent = status.lines().find_map(|line| line.strip_prefix("PPid:"))?.trim().parse().ok()?;
         let line = fs::read(format!("/proc/{id}/cmdline")).ok()?;
@@ -40,7 +40,7 @@ impl Process {
 impl Census {
     /// A pod is a shim and all that descends from it; what it is for is told by what the shim started. The region is
     /// whatever is in no pod.
-    pub(super) fn of(processes: &[Process]) -> Self {
+    pub(crate) fn of(processes: &[Process]) -> Self {
         let find = |id: i32| processes.iter().find(|process| process.id == id);
         // The shim furthest up: a worker runs pods of its own.
         let pod = |process: &Process| {
@@ -64,7 +64,7 @@ impl Census {
         census
     }
 
-    pub(super) fn all(&self) -> Vec<i32> {
+    pub(crate) fn all(&self) -> Vec<i32> {
         let pods = self.control_planes.iter().chain(&self.workers).flatten();
         self.region.iter().chain(pods).copied().collect()
     }

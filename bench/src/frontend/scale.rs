@@ -1,0 +1,99 @@
+//! Whether a store with many clusters makes anything slower: two providers, asked in turns.
+
+use http::StatusCode;
+use pilothouse_clusters_service_api::simulated::Simulated;
+use tokio::time::Instant;
+
+use super::body::{Place, populate};
+use super::load::{Connection, Request};
+use super::provider::Provider;
+use crate::harness::{Budget, Figure, Folder, Program, Progress, Report, Samples, Size, in_turns};
+
+/// Times that each thing is done in a round.
+const REPEATS: usize = 100;
+/// Rounds differ by so much on a machine with two processors; growth with the store would be a factor of hundreds.
+const EQUAL: f64 = 1.5;
+
+/// What is done.
+#[derive(Clone, Copy, Debug)]
+enum What {
+    Get,
+    ListPage,
+    Create,
+}
+
+pub(super) async fn measure(
+    program: &Program,
+    folder: &Folder,
+    clusters_service: &Simulated,
+    size: Size,
+    report: &mut Report,
+) -> anyhow::Result<()> {
+    // One hundred in all, and as many in each subscription.
+    let (few, many) = ((1, 100), (size.pick(1_000, 10), 100));
+    Progress.say("filling two stores");
+    let start = Instant::now();
+    populate(folder, "few", few.0, few.1).await?;
+    populate(folder, "many", many.0, many.1).await?;
+    let total = many.0 * many.1;
+    report.condition("clusters in the large store", format!("{total} in {} subscriptions", many.0));
+    report.figure(
+        Figure::new("scale, filling the stores", start.elapsed().as_secs_f64(), "s")
+            .note(format!("{total} clusters, 100 in a transaction; for orientation")),
+    );
+    let few = Provider::start(program, folder, "few", clusters_service).await?;
+    let many = Provider::start(program, folder, "many", clusters_service).await?;
+    for (what, name) in
+        [(What::Get, "GET"), (What::ListPage, "list, one page"), (What::Create, "PUT of a new cluster")]
+    {
+        let rounds = size.pick(10, 2);
+        let compared = in_turns(
+            rounds,
+            async |round| median(&many, what, "many", round).await,
+            async |round| median(&few, what, "few", round).await,
+        )
+        .await?;
+        report.figure(
+            Figure::new(format!("scale, {name}, {total} clusters / 100"), compared.ratio(), "×")
+                .budget(Budget::AtMost(EQUAL))
+                .note(format!(
+                    "{}; medians of {REPEATS}, one connection: {:.2} and {:.2} ms",
+                    compared.spread(),
+                    compared.first.median(),
+                    compared.second.median()
+                )),
+        );
+    }
+    few.stop();
+    many.stop();
+    Ok(())
+}
+
+/// Does one thing again and again; milliseconds.
+async fn median(provider: &Provider, what: What, store: &str, round: usize) -> anyhow::Result<f64> {
+    // The one subscription that both stores have.
+    let place = Place::new(1);
+    let mut connection = Connection::open(provider.address()).await?;
+    let mut samples = Samples::default();
+    for number in 0..REPEATS {
+        let (request, expected) = match what {
+            What::Get => (Request::get(&place.cluster(number)), StatusCode::OK),
+            What::ListPage => (Request::get(&place.clusters()), StatusCode::OK),
+            What::Create => {
+                // Both providers have the same Clusters Service, where names are taken once.
+                let name = format!("{store}-{round}-{number}");
+                (Request::put(&place.cluster_named(&name), &place.body(&name)), StatusCode::CREATED)
+            }
+        };
+        let start = Instant::now();
+        let answer = connection.call(&request).await?;
+        samples.push_milliseconds(start.elapsed());
+        anyhow::ensure!(
+            answer.status == expected,
+            "{}: {}",
+            answer.status,
+            String::from_utf8_lossy(&answer.body)
+        );
+    }
+    Ok(samples.median())
+}
