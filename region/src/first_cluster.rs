@@ -151,7 +151,9 @@ impl FirstCluster {
             "{SUBSCRIPTION}/resourceGroups/{RESOURCE_GROUP}/providers/Microsoft.RedHatOpenShift/hcpOpenShiftClusters/{}",
             self.name
         );
-        let asked = self.ask(&client, format!("cluster `{}`", self.name), &cluster, &cluster_body()).await?;
+        let asked = self
+            .ask(&client, format!("cluster `{}`", self.name), &cluster, &cluster_body(&self.name))
+            .await?;
         asked.finish(&client, say).await?;
         let pool = format!("{cluster}/nodePools/{NODE_POOL}");
         let asked = self.ask(&client, format!("node pool `{NODE_POOL}`"), &pool, &node_pool_body()).await?;
@@ -278,10 +280,11 @@ fn text(answer: &Value, pointer: &str) -> String {
     answer.pointer(pointer).and_then(Value::as_str).unwrap_or("(nothing)").to_owned()
 }
 
-fn cluster_body() -> Value {
+/// Clusters share neither subnets nor security groups, so each has a network of its name.
+fn cluster_body(name: &str) -> Value {
     let in_group = |kind: &str| format!("{SUBSCRIPTION}/resourceGroups/{RESOURCE_GROUP}/providers/{kind}");
     let identity = in_group("Microsoft.ManagedIdentity/userAssignedIdentities/service");
-    let network = in_group("Microsoft.Network/virtualNetworks/first/subnets");
+    let network = in_group(&format!("Microsoft.Network/virtualNetworks/{name}/subnets"));
     json!({
         "identity": { "type": "UserAssigned", "userAssignedIdentities": { (identity.clone()): {} } },
         "properties": {
@@ -289,7 +292,7 @@ fn cluster_body() -> Value {
             "platform": {
                 "subnetId": format!("{network}/nodes"),
                 "vnetIntegrationSubnetId": format!("{network}/control"),
-                "networkSecurityGroupId": in_group("Microsoft.Network/networkSecurityGroups/first"),
+                "networkSecurityGroupId": in_group(&format!("Microsoft.Network/networkSecurityGroups/{name}")),
                 "operatorsAuthentication": { "userAssignedIdentities": {
                     "controlPlaneOperators": {}, "dataPlaneOperators": {},
                     "serviceManagedIdentity": identity,

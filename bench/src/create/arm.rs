@@ -39,7 +39,7 @@ impl Arm {
 
     /// Asks for a cluster. Returns where its operation can be looked at.
     pub(super) async fn create_cluster(&self, name: &str) -> anyhow::Result<Url> {
-        operation(&self.put(self.url(&cluster(name), API_VERSION)?, &cluster_body()).await?)
+        operation(&self.put(self.url(&cluster(name), API_VERSION)?, &cluster_body(name)).await?)
     }
 
     /// Asks for a node pool of a cluster.
@@ -117,9 +117,10 @@ fn cluster(name: &str) -> String {
     format!("{GROUP}/Microsoft.RedHatOpenShift/hcpOpenShiftClusters/{name}")
 }
 
-fn cluster_body() -> Value {
+/// Clusters share neither subnets nor security groups, so each has a network of its name.
+fn cluster_body(name: &str) -> Value {
     let identity = format!("{GROUP}/Microsoft.ManagedIdentity/userAssignedIdentities/service");
-    let network = format!("{GROUP}/Microsoft.Network/virtualNetworks/bench/subnets");
+    let network = format!("{GROUP}/Microsoft.Network/virtualNetworks/{name}/subnets");
     json!({
         "identity": { "type": "UserAssigned", "userAssignedIdentities": { (identity.clone()): {} } },
         "properties": {
@@ -127,7 +128,7 @@ fn cluster_body() -> Value {
             "platform": {
                 "subnetId": format!("{network}/nodes"),
                 "vnetIntegrationSubnetId": format!("{network}/control"),
-                "networkSecurityGroupId": format!("{GROUP}/Microsoft.Network/networkSecurityGroups/bench"),
+                "networkSecurityGroupId": format!("{GROUP}/Microsoft.Network/networkSecurityGroups/{name}"),
                 "operatorsAuthentication": { "userAssignedIdentities": {
                     "controlPlaneOperators": {}, "dataPlaneOperators": {},
                     "serviceManagedIdentity": identity,

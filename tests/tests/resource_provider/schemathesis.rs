@@ -40,6 +40,8 @@ async fn answers_are_as_the_documents_promise_whatever_is_asked() {
     let examples = environment::rounds(5, 200).to_string();
     // The corners of every field are many thousands of requests.
     let phases = if environment::is_long() { "coverage,fuzzing" } else { "fuzzing" };
+    // It keeps notes about earlier runs in the folder it runs in.
+    let notes = tempfile::tempdir().unwrap();
     for document in documents {
         let mut program = python.interpreter();
         program
@@ -49,6 +51,8 @@ async fn answers_are_as_the_documents_promise_whatever_is_asked() {
             .args(["--phases", phases, "--suppress-health-check", "all", "--warnings", "off"])
             // Whatever is found is shown; making it smaller costs more than it tells.
             .args(["--no-shrink", "--continue-on-failure"])
+            .current_dir(notes.path())
+            .env("PYTHONPATH", programs())
             .env("SCHEMATHESIS_HOOKS", "drawing")
             .env("PILOTHOUSE_SUBSCRIPTION", SUBSCRIPTION)
             .env("PILOTHOUSE_GROUP", GROUP)
