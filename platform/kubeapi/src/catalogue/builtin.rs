@@ -5,6 +5,8 @@ use super::{Resource, Scale, Subresource, Text};
 /// What every stored kind can do.
 pub(super) const ALL: &[&str] =
     &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
+/// The same without the deletion of all at once.
+const ONE_BY_ONE: &[&str] = &["create", "delete", "get", "list", "patch", "update", "watch"];
 /// Reviews: a question is posted and answered, nothing is stored.
 pub(super) const CREATE_ONLY: &[&str] = &["create"];
 /// A view of the parent that can be read and written.
@@ -45,7 +47,7 @@ const ROWS: &[Row] = &[
     core("Endpoints", "endpoints", &["ep"], true, &[]),
     core("Event", "events", &["ev"], true, &[]),
     core("LimitRange", "limitranges", &["limits"], true, &[]),
-    core("Namespace", "namespaces", &["ns"], false, &[Finalize, Status]),
+    core("Namespace", "namespaces", &["ns"], false, &[Finalize, Status]).one_by_one(),
     core("Node", "nodes", &["no"], false, &[Status]),
     core("PersistentVolume", "persistentvolumes", &["pv"], false, &[Status]),
     core("PersistentVolumeClaim", "persistentvolumeclaims", &["pvc"], true, &[Status]),
@@ -202,6 +204,12 @@ impl Row {
     /// `kubectl get all` shows it.
     const fn everywhere(self) -> Self {
         self.in_category(&["all"])
+    }
+
+    /// One request must not empty the whole cluster.
+    const fn one_by_one(mut self) -> Self {
+        self.verbs = ONE_BY_ONE;
+        self
     }
 
     const fn in_category(mut self, categories: &'static [&'static str]) -> Self {

@@ -126,6 +126,17 @@ async fn finalizers_are_waited_for_and_preconditions_are_kept() {
 }
 
 #[tokio::test]
+async fn namespaces_are_deleted_one_by_one() {
+    let cluster = Cluster::start().await;
+    let namespaces: Api<Namespace> = Api::all(cluster.admin().await);
+    let all = namespaces.delete_collection(&DeleteParams::default(), &ListParams::default()).await;
+    let (code, reason, _) = refused(all);
+    assert_eq!((code, reason.as_str()), (405, "MethodNotAllowed"));
+    assert!(namespaces.get("default").await.unwrap().metadata.deletion_timestamp.is_none());
+    cluster.stop().await;
+}
+
+#[tokio::test]
 async fn a_running_pod_is_deleted_by_its_kubelet() {
     let cluster = Cluster::start().await;
     let pods: Api<Pod> = Api::namespaced(cluster.admin().await, "default");
