@@ -16,6 +16,7 @@
 //!   belongs on a listener of its own, never on the public one.
 //! * **Calling others** ([`Client`]): every call has a deadline, only what may be repeated is retried, no redirects, no
 //!   trust in the machine's authorities unless asked for.
+//! * **Bodies** ([`members`]): a look at JSON text as it was sent, for what a parser silently drops.
 //!
 //! # Tasks
 //!
@@ -35,6 +36,7 @@ mod context;
 mod exposure;
 mod health;
 mod listener;
+mod members;
 mod metrics;
 mod operations;
 mod problem;
@@ -48,6 +50,7 @@ pub use self::context::Context;
 pub use self::exposure::{Exposure, Refusal};
 pub use self::health::{Health, Verdict};
 pub use self::listener::{BindError, Limits, Listener, ListenerConfig};
+pub use self::members::{Member, members};
 pub use self::metrics::{Metrics, Route};
 pub use self::operations::Operations;
 pub use self::problem::Problem;

@@ -3,12 +3,10 @@
 //! Whoever reads an object takes the first or the last of two members of one name, and never both. What the caller meant
 //! is not known, so it is refused, wherever in the body it is.
 
-use std::cell::RefCell;
-use std::collections::BTreeSet;
 use std::fmt;
 
 use pilothouse_api::{FieldError, Invalid};
-use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
+use pilothouse_http::members;
 use serde_json::Value;
 
 /// Checks a body.
@@ -25,13 +23,14 @@ pub(crate) fn check(body: &[u8]) -> Result<(), Invalid> {
     if text.trim_ascii().is_empty() {
         return Err(unreadable(&"it is empty"));
     }
-    let repeated = RefCell::new(Vec::new());
-    let mut deserializer = serde_json::Deserializer::from_str(text);
-    Walk { path: String::new(), repeated: &repeated }
-        .deserialize(&mut deserializer)
-        .and_then(|()| deserializer.end())
-        .map_err(|error| unreadable(&error))?;
-    let repeated = repeated.into_inner();
+    let mut repeated: Vec<FieldError> = Vec::new();
+    members(body, |member| {
+        if member.repeated && !repeated.iter().any(|known| known.target == member.path) {
+            let message = "Duplicate value: the member occurs more than once".to_owned();
+            repeated.push(FieldError { target: member.path.to_owned(), message });
+        }
+    })
+    .map_err(|error| unreadable(&error))?;
     if repeated.is_empty() { Ok(()) } else { Err(Invalid(repeated)) }
 }
 
@@ -43,86 +42,6 @@ pub(crate) fn misspelled(body: &[u8], name: &str) -> Option<FieldError> {
         target: "name".to_owned(),
         message: format!("Invalid value: {said:?}: must be '{name}', as in the path"),
     })
-}
-
-/// One value on the way through the body.
-struct Walk<'a> {
-    path: String,
-    repeated: &'a RefCell<Vec<FieldError>>,
-}
-
-impl Walk<'_> {
-    fn below(&self, path: String) -> Walk<'_> {
-        Walk { path, repeated: self.repeated }
-    }
-
-    fn member(&self, name: &str) -> String {
-        if self.path.is_empty() { name.to_owned() } else { format!("{}.{name}", self.path) }
-    }
-}
-
-impl<'de> DeserializeSeed<'de> for Walk<'_> {
-    type Value = ();
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
-        deserializer.deserialize_any(self)
-    }
-}
-
-impl<'de> Visitor<'de> for Walk<'_> {
-    type Value = ();
-
-    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("JSON")
-    }
-
-    fn visit_bool<E>(self, _: bool) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_i64<E>(self, _: i64) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_u64<E>(self, _: u64) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_f64<E>(self, _: f64) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_str<E>(self, _: &str) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_unit<E>(self) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<(), A::Error> {
-        let mut index = 0_usize;
-        while items.next_element_seed(self.below(format!("{}[{index}]", self.path)))?.is_some() {
-            index += 1;
-        }
-        Ok(())
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<(), A::Error> {
-        let mut seen = BTreeSet::new();
-        while let Some(name) = members.next_key::<String>()? {
-            let path = self.member(&name);
-            members.next_value_seed(self.below(path.clone()))?;
-            if !seen.insert(name) {
-                let mut repeated = self.repeated.try_borrow_mut().map_err(A::Error::custom)?;
-                let message = "Duplicate value: the member occurs more than once".to_owned();
-                if !repeated.iter().any(|known: &FieldError| known.target == path) {
-                    repeated.push(FieldError { target: path, message });
-                }
-            }
-        }
-        Ok(())
-    }
 }
 
 #[cfg(test)]
