@@ -49,6 +49,8 @@ use open::{MIGRATIONS, apply_migrations};
 
 type Database = sqlx::Postgres;
 type Connection = PgConnection;
+/// How the open entries of a document are found: PostgreSQL sees by itself.
+const BY_KEY: &str = "";
 const SHARED: bool = true;
 
 /// The database's clock in microseconds since the epoch.

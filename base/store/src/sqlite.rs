@@ -46,6 +46,9 @@ use open::{MIGRATIONS, apply_migrations};
 
 type Database = sqlx::Sqlite;
 type Connection = SqliteConnection;
+/// How the open entries of a document are found. Left to itself, SQLite takes the key of the table for as good, and goes
+/// through every entry of the container.
+const BY_KEY: &str = "INDEXED BY entry_by_key";
 /// The lock beside the file sees to it.
 const SHARED: bool = false;
 

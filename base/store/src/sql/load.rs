@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use sqlx::{QueryBuilder, Row as _};
 
-use super::{Connection, Database};
+use super::{BY_KEY, Connection, Database};
 use crate::container::Entry;
 use crate::engine::Head;
 use crate::lease::LeaseRow;
@@ -35,15 +35,7 @@ async fn load_heads(
     let keys: Vec<&Key> = keys.iter().collect();
     let mut heads = HashMap::with_capacity(keys.len());
     for run in runs(&keys) {
-        let mut query = QueryBuilder::<Database>::new(
-            "SELECT h.container, h.partition, h.id, h.revision, h.position, h.etag, h.expires_at FROM (",
-        );
-        push_keys(&mut query, run);
-        query.push(
-            ") AS wanted JOIN head h ON h.container = wanted.column1 AND h.partition = wanted.column2 \
-             AND h.id = wanted.column3",
-        );
-        for row in query.build().fetch_all(&mut *connection).await? {
+        for row in heads_statement(run).build().fetch_all(&mut *connection).await? {
             heads.insert(key(&row)?, head(&row)?);
         }
     }
@@ -58,15 +50,7 @@ pub(super) async fn load_entries(
 ) -> Result<(), sqlx::Error> {
     let keys: Vec<&Key> = keys.iter().filter(|key| heads.contains_key(key)).collect();
     for run in runs(&keys) {
-        let mut query = QueryBuilder::<Database>::new(
-            "SELECT e.container, e.partition, e.id, e.name, e.value, e.since FROM (",
-        );
-        push_keys(&mut query, run);
-        query.push(
-            ") AS wanted JOIN entry e ON e.container = wanted.column1 AND e.partition = wanted.column2 \
-             AND e.id = wanted.column3 AND e.until IS NULL",
-        );
-        for row in query.build().fetch_all(&mut *connection).await? {
+        for row in entries_statement(run).build().fetch_all(&mut *connection).await? {
             let entry = Entry { index: row.try_get::<&str, _>("name")?.into(), value: row.try_get("value")? };
             let since = Revision::from_sql(row.try_get("since")?);
             if let Some(head) = heads.get_mut(&key(&row)?) {
@@ -75,6 +59,30 @@ pub(super) async fn load_entries(
         }
     }
     Ok(())
+}
+
+pub(super) fn heads_statement(keys: &[&Key]) -> QueryBuilder<Database> {
+    let mut query = QueryBuilder::<Database>::new(
+        "SELECT h.container, h.partition, h.id, h.revision, h.position, h.etag, h.expires_at FROM (",
+    );
+    push_keys(&mut query, keys);
+    query.push(
+        ") AS wanted JOIN head h ON h.container = wanted.column1 AND h.partition = wanted.column2 \
+         AND h.id = wanted.column3",
+    );
+    query
+}
+
+pub(super) fn entries_statement(keys: &[&Key]) -> QueryBuilder<Database> {
+    let mut query = QueryBuilder::<Database>::new(
+        "SELECT e.container, e.partition, e.id, e.name, e.value, e.since FROM (",
+    );
+    push_keys(&mut query, keys);
+    query.push(format_args!(
+        ") AS wanted JOIN entry e {BY_KEY} ON e.container = wanted.column1 AND e.partition = wanted.column2 \
+         AND e.id = wanted.column3 AND e.until IS NULL"
+    ));
+    query
 }
 
 async fn load_leases(

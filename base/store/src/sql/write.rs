@@ -80,24 +80,28 @@ async fn close_entries(
     closed: &[(OpenEntry, Revision)],
 ) -> Result<(), sqlx::Error> {
     for run in runs(closed) {
-        let mut query = QueryBuilder::<Database>::new("UPDATE entry SET until = gone.column7 FROM (");
-        query.push_values(run, |mut row, (open, until)| {
-            row.push_bind(open.key.container.as_ref())
-                .push_bind(open.entry.index.as_ref())
-                .push_bind(open.entry.value.as_str())
-                .push_bind(open.key.partition.as_str())
-                .push_bind(open.key.id.as_str())
-                .push_bind(open.since.to_sql())
-                .push_bind(until.to_sql());
-        });
-        query.push(
-            ") AS gone WHERE entry.container = gone.column1 AND entry.name = gone.column2 \
-             AND entry.value = gone.column3 AND entry.partition = gone.column4 AND entry.id = gone.column5 \
-             AND entry.since = gone.column6",
-        );
-        query.build().execute(&mut *connection).await?;
+        close_statement(run).build().execute(&mut *connection).await?;
     }
     Ok(())
+}
+
+pub(super) fn close_statement(closed: &[(OpenEntry, Revision)]) -> QueryBuilder<Database> {
+    let mut query = QueryBuilder::<Database>::new("UPDATE entry SET until = gone.column7 FROM (");
+    query.push_values(closed, |mut row, (open, until)| {
+        row.push_bind(open.key.container.as_ref())
+            .push_bind(open.entry.index.as_ref())
+            .push_bind(open.entry.value.as_str())
+            .push_bind(open.key.partition.as_str())
+            .push_bind(open.key.id.as_str())
+            .push_bind(open.since.to_sql())
+            .push_bind(until.to_sql());
+    });
+    query.push(
+        ") AS gone WHERE entry.container = gone.column1 AND entry.name = gone.column2 \
+         AND entry.value = gone.column3 AND entry.partition = gone.column4 AND entry.id = gone.column5 \
+         AND entry.since = gone.column6",
+    );
+    query
 }
 
 pub(super) async fn open_entries(
