@@ -403,9 +403,15 @@ impl Store {
     }
 
     async fn lease(&self, command: LeaseCommand) -> Result<LeaseReply, Error> {
-        fault::point("store.lease.before");
+        // Renewals go by the clock, the others by the work: whoever enumerates them wants to know which is which.
+        let (before, after) = match &command {
+            LeaseCommand::Acquire { .. } => ("store.lease.acquire.before", "store.lease.acquire.after"),
+            LeaseCommand::Renew { .. } => ("store.lease.renew.before", "store.lease.renew.after"),
+            LeaseCommand::Release { .. } => ("store.lease.release.before", "store.lease.release.after"),
+        };
+        fault::point(before);
         let reply = self.0.engine.submit(Command::Lease(command)).await?;
-        fault::point("store.lease.after");
+        fault::point(after);
         match reply {
             Reply::Lease(reply) => Ok(reply),
             _ => Err(Error::Closed),

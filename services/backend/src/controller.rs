@@ -56,7 +56,8 @@ impl Reconcile for Operations {
     }
 
     async fn reconcile(&self, cluster: &ResourceId) -> Result<Next, TaskError> {
-        let operations = self.records.operation_active_on(cluster).await?;
+        let token = self.leases.token(cluster).await;
+        let mut operations = self.records.operation_active_on(cluster).await?;
         if operations.is_empty() {
             self.leases.leave(cluster).await;
             return Ok(Next::Done);
@@ -68,6 +69,10 @@ impl Reconcile for Operations {
                 return Ok(Next::After(remaining));
             }
         };
+        if token != Some(grant.lease.token()) {
+            // What was read before the part was ours, its last holder may have done since: it would be asked for twice.
+            operations = self.records.operation_active_on(cluster).await?;
+        }
         let next = tokio::select! {
             biased;
             () = grant.clone().lost() => {

@@ -64,6 +64,12 @@ impl Leases {
         Self { store, holder, time_to_live, metrics, parts }
     }
 
+    /// By which token the part that a cluster is in is ours, if it is. Renewals keep it.
+    pub(crate) async fn token(&self, cluster: &ResourceId) -> Option<u64> {
+        let slot = self.parts.get(part(cluster))?.lock().await;
+        slot.as_ref().map(|ours| ours.lease.token())
+    }
+
     /// Takes the part that a cluster is in, or keeps it.
     pub(crate) async fn hold(&self, cluster: &ResourceId) -> Result<Turn, Error> {
         let part = part(cluster);

@@ -80,8 +80,10 @@ impl Service {
         };
         let options = Options { resync, concurrency: config.notifications.concurrency, ..Options::default() };
         let notifications = Controller::new("notifications", notifications, options);
+        let sweeper = format!("{holder}-sweep");
         let sweep = Sweep {
             records: records.clone(),
+            leases: Leases::new(store.clone(), sweeper, config.lease.0, metrics.clone()),
             store,
             holder,
             clusters_service: clusters_service.clone(),

@@ -1,11 +1,12 @@
-//! Clusters at Clusters Service that no record names.
+//! Clusters at Clusters Service that no record names, and what belongs to clusters.
 //!
 //! A backend that loses its lease, or is killed, while a creation is on its way may leave a cluster behind that was
-//! already given up here. Nobody would ever ask for it again, so from time to time what Clusters Service has is compared
+//! already given up here; the same goes for what belongs to one. Nobody would ever ask for it again, so from time to time what Clusters Service has is compared
 //! with the records, a part at a time, and what is nobody's is asked to go.
 //!
 //! Only what the resource provider asked for itself is looked at: it carries the operation's id.
 
+use std::fmt::Debug;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
@@ -19,7 +20,10 @@ use pilothouse_store::{Error as StoreError, LeaseName, Store};
 use tracing::{debug, info, warn};
 
 use crate::error::PassError;
+use crate::leases::Leases;
 use crate::metrics::Metrics;
+
+mod children;
 
 /// Clusters in one question.
 const PAGE: u32 = 100;
@@ -34,6 +38,8 @@ pub(crate) struct Sweep {
     pub(crate) records: Records,
     pub(crate) store: Store,
     pub(crate) holder: String,
+    /// Parts of the work in which nobody else may do anything for a moment.
+    pub(crate) leases: Leases,
     pub(crate) clusters_service: clusters_service::Client,
     pub(crate) metrics: Metrics,
     pub(crate) every: Duration,
@@ -98,26 +104,36 @@ impl Sweep {
         }
         let Ok(resource) = cluster.azure.resource_id().parse::<ResourceId>() else { return Ok(()) };
         let stored = self.records.cluster_get(&resource).await?;
-        let is_ours = match &stored {
+        match &stored {
             // Whoever is at it may be about to write down its id.
-            Some(stored) if stored.active_operation.is_some() => true,
-            Some(stored) => stored.clusters_service_id.as_deref() == Some(cluster.id.as_str()),
-            None => false,
-        };
-        if is_ours {
-            return Ok(());
+            Some(stored) if stored.active_operation.is_some() => return Ok(()),
+            Some(stored) if stored.clusters_service_id.as_deref() == Some(cluster.id.as_str()) => {
+                return self.children(&resource, &cluster.id).await;
+            }
+            _ => {}
         }
         warn!(cluster = %cluster.id, %resource, "no record names this cluster; deleting it at Clusters Service");
         let context = Context::new(self.call_limit);
         fault::point("clusters-service.sweep.before");
-        match self.clusters_service.cluster_delete(&context, &cluster.id).await {
+        let deleted = self.clusters_service.cluster_delete(&context, &cluster.id).await;
+        self.removed(&cluster.id, deleted)?;
+        fault::point("clusters-service.sweep.after");
+        Ok(())
+    }
+
+    /// Counts what was asked to go.
+    fn removed(
+        &self,
+        what: &(impl Debug + ?Sized),
+        deleted: Result<(), clusters_service::Error>,
+    ) -> Result<(), PassError> {
+        match deleted {
             Ok(()) => {
                 self.metrics.orphans.inc();
             }
-            Err(error) if error.is_not_found() => debug!(cluster = %cluster.id, "it is gone already"),
+            Err(error) if error.is_not_found() => debug!(?what, "it is gone already"),
             Err(error) => return Err(PassError::ClustersService(error)),
         }
-        fault::point("clusters-service.sweep.after");
         Ok(())
     }
 }

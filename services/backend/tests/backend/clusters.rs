@@ -87,9 +87,12 @@ async fn a_change_is_asked_for_once_with_all_it_says_and_followed(
     backend.stop().await;
 }
 
+#[rstest]
 #[tokio::test(flavor = "multi_thread")]
-async fn a_change_of_what_is_only_stored_asks_nobody() {
-    let Some(rig) = Rig::new(Engine::Sqlite, Mode::Explicit).await else { return };
+async fn a_change_of_what_is_only_stored_asks_nobody(
+    #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
+) {
+    let Some(rig) = Rig::new(engine, Mode::Explicit).await else { return };
     let backend = rig.backend().await;
     rig.ready_cluster("First").await;
     let calls = rig.service.calls().len();
@@ -104,9 +107,10 @@ async fn a_change_of_what_is_only_stored_asks_nobody() {
     backend.stop().await;
 }
 
+#[rstest]
 #[tokio::test(flavor = "multi_thread")]
-async fn a_failure_arrives_with_its_cause() {
-    let Some(rig) = Rig::new(Engine::Sqlite, Mode::Explicit).await else { return };
+async fn a_failure_arrives_with_its_cause(#[values(Engine::Sqlite, Engine::Postgres)] engine: Engine) {
+    let Some(rig) = Rig::new(engine, Mode::Explicit).await else { return };
     let backend = rig.backend().await;
     for (name, code, message, expected) in [
         (
@@ -135,9 +139,12 @@ async fn a_failure_arrives_with_its_cause() {
     backend.stop().await;
 }
 
+#[rstest]
 #[tokio::test(flavor = "multi_thread")]
-async fn a_creation_that_clusters_service_refuses_fails_with_what_it_said() {
-    let Some(rig) = Rig::new(Engine::Sqlite, Mode::Explicit).await else { return };
+async fn a_creation_that_clusters_service_refuses_fails_with_what_it_said(
+    #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
+) {
+    let Some(rig) = Rig::new(engine, Mode::Explicit).await else { return };
     let fault = Fault::Refuse { status: 400, target: None, message: "there is no room for it" };
     rig.service.inject(fault, |call| call.is_creation());
     let backend = rig.backend().await;

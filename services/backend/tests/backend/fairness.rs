@@ -36,9 +36,12 @@ async fn a_subscription_with_very_many_clusters_waiting_delays_no_other(
 }
 
 /// Work that has ended, or rests, costs an event nothing.
+#[rstest]
 #[tokio::test(flavor = "multi_thread")]
-async fn news_of_clusters_that_nobody_works_on_cause_no_passes() {
-    let Some(rig) = Rig::new(Engine::Sqlite, Mode::Automatic).await else { return };
+async fn news_of_clusters_that_nobody_works_on_cause_no_passes(
+    #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
+) {
+    let Some(rig) = Rig::new(engine, Mode::Automatic).await else { return };
     let backend = rig.backend().await;
     let made = rig.ready_cluster("First").await;
     let calls = rig.service.calls().len();

@@ -43,9 +43,10 @@ async fn a_backend_killed_after_every_step_is_taken_over_by_the_next(
     backend.stop().await;
 }
 
+#[rstest]
 #[tokio::test(flavor = "multi_thread")]
-async fn a_lost_answer_is_asked_for_again() {
-    let Some(rig) = Rig::new(Engine::Sqlite, Mode::Automatic).await else { return };
+async fn a_lost_answer_is_asked_for_again(#[values(Engine::Sqlite, Engine::Postgres)] engine: Engine) {
+    let Some(rig) = Rig::new(engine, Mode::Automatic).await else { return };
     rig.service.inject_times(3, Fault::LoseAnswer, |call| call.is_creation());
     let backend = rig.backend().await;
     let operation = rig.put_cluster("First").await;

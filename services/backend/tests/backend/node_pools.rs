@@ -54,9 +54,12 @@ async fn a_node_pool_is_made_changed_and_deleted(#[values(Engine::Sqlite, Engine
     backend.stop().await;
 }
 
+#[rstest]
 #[tokio::test(flavor = "multi_thread")]
-async fn a_node_pool_waits_for_its_cluster_to_be_made() {
-    let Some(rig) = Rig::new(Engine::Sqlite, Mode::Automatic).await else { return };
+async fn a_node_pool_waits_for_its_cluster_to_be_made(
+    #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
+) {
+    let Some(rig) = Rig::new(engine, Mode::Automatic).await else { return };
     rig.service.inject(Fault::Unavailable, |call| call.is_creation() && call.path == "/clusters");
     let backend = rig.backend().await;
     let cluster = rig.put_cluster("First").await;
@@ -69,9 +72,12 @@ async fn a_node_pool_waits_for_its_cluster_to_be_made() {
     backend.stop().await;
 }
 
+#[rstest]
 #[tokio::test(flavor = "multi_thread")]
-async fn a_node_pool_of_a_cluster_that_was_never_made_fails_and_can_be_deleted() {
-    let Some(rig) = Rig::new(Engine::Sqlite, Mode::Automatic).await else { return };
+async fn a_node_pool_of_a_cluster_that_was_never_made_fails_and_can_be_deleted(
+    #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
+) {
+    let Some(rig) = Rig::new(engine, Mode::Automatic).await else { return };
     let refused = Fault::Refuse { status: 400, target: None, message: "no" };
     rig.service.inject(refused, |call| call.is_creation() && call.path == "/clusters");
     let backend = rig.backend().await;
@@ -86,9 +92,12 @@ async fn a_node_pool_of_a_cluster_that_was_never_made_fails_and_can_be_deleted()
     backend.stop().await;
 }
 
+#[rstest]
 #[tokio::test(flavor = "multi_thread")]
-async fn a_change_that_is_refused_or_fails_says_why_and_what_to_do() {
-    let Some(rig) = Rig::new(Engine::Sqlite, Mode::Automatic).await else { return };
+async fn a_change_that_is_refused_or_fails_says_why_and_what_to_do(
+    #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
+) {
+    let Some(rig) = Rig::new(engine, Mode::Automatic).await else { return };
     let backend = rig.backend().await;
     rig.ready_cluster("First").await;
     let created = rig.put_node_pool("First", "workers").await;

@@ -117,9 +117,12 @@ async fn an_end_is_told_until_it_is_taken(#[values(Engine::Sqlite, Engine::Postg
     }
 }
 
+#[rstest]
 #[tokio::test(flavor = "multi_thread")]
-async fn what_could_not_be_told_before_a_restart_is_told_after_it() {
-    let Some(rig) = Rig::new(Engine::Sqlite, Mode::Automatic).await else { return };
+async fn what_could_not_be_told_before_a_restart_is_told_after_it(
+    #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
+) {
+    let Some(rig) = Rig::new(engine, Mode::Automatic).await else { return };
     let ear = Ear::new(&[]).await;
     let operation = ended(&rig, ear.uri()).await;
     let backend = rig.backend_with(ear.config(true)).await;
@@ -129,10 +132,13 @@ async fn what_could_not_be_told_before_a_restart_is_told_after_it() {
     backend.stop().await;
 }
 
+#[rstest]
 #[tokio::test(flavor = "multi_thread")]
-async fn nobody_on_this_machine_is_told_unless_that_is_allowed_and_nothing_else_waits() {
+async fn nobody_on_this_machine_is_told_unless_that_is_allowed_and_nothing_else_waits(
+    #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
+) {
     let (clock, time) = Clock::manual("2026-11-15T00:00:00Z".parse::<Timestamp>().unwrap());
-    let Some(rig) = Rig::with_clock(Engine::Sqlite, Mode::Automatic, clock).await else { return };
+    let Some(rig) = Rig::with_clock(engine, Mode::Automatic, clock).await else { return };
     let ear = Ear::new(&[]).await;
     let backend = rig.backend_with(ear.config(false)).await;
     let port = ear.port;

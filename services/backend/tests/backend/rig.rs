@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use camino::Utf8PathBuf;
 use pilothouse_api::{Rules, Target, Version, hub};
 use pilothouse_arm::{OperationId, ProvisioningState, ResourceId, SubscriptionId, SystemData};
 use pilothouse_backend::{Config, Deps, Service};
@@ -12,7 +11,8 @@ use pilothouse_http::Health;
 use pilothouse_records::{Cluster, ExternalAuth, NodePool, Operation, Records, Request, Stored, catalog};
 use pilothouse_runtime::{Clock, Reason, Shutdown};
 use pilothouse_store::{Location, Options, Store};
-use pilothouse_test_support::{eventually, postgres};
+pub(crate) use pilothouse_test_support::Engine;
+use pilothouse_test_support::eventually;
 use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -23,12 +23,6 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Whose clusters they are unless said otherwise.
 pub(crate) const SUBSCRIPTION: u128 = 0x0b1f_6471_1bf0_4dda_aec3_cb92_72f0_9590;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Engine {
-    Sqlite,
-    Postgres,
-}
 
 pub(crate) struct Rig {
     pub(crate) store: Store,
@@ -56,14 +50,7 @@ impl Rig {
 
     pub(crate) async fn with_clock(engine: Engine, mode: Mode, clock: Clock) -> Option<Self> {
         let folder = tempfile::tempdir().unwrap();
-        let location = match engine {
-            Engine::Sqlite => {
-                Location::sqlite(Utf8PathBuf::from_path_buf(folder.path().join("store.db")).unwrap())
-            }
-            Engine::Postgres => {
-                format!("{}?schema=documents", postgres::shared()?.fresh_database()).parse().unwrap()
-            }
-        };
+        let location = engine.location(folder.path())?.parse().unwrap();
         let store = open(&location).await;
         let (records, service) = (Records::new(store.clone()), Simulated::start(mode).await);
         Some(Self { store, records, service, clock, location, engine, _folder: folder })
@@ -154,7 +141,8 @@ impl Rig {
             Target { id: id.clone(), location: "here".to_owned(), existing: None, rules: Rules::default() };
         let parent = hub_cluster(cluster_id(cluster));
         let pool = Version::V20240610Preview.node_pool_put(body.as_bytes(), &target, &parent).unwrap();
-        let request = json!({"id": name, "replicas": 2, "version": {"id": "openshift-v4.20.8"}});
+        let request =
+            json!({"id": name.to_ascii_lowercase(), "replicas": 2, "version": {"id": "openshift-v4.20.8"}});
         let new = self.operation(Request::Create, &id, Some(request));
         let mut change = self.records.change(subscription()).unwrap();
         change.node_pool_create(&NodePool::new(pool, new.id)).unwrap().operation_create(&new).unwrap();
@@ -206,7 +194,7 @@ impl Rig {
         };
         let system_data = SystemData::default();
         let resource = hub::ExternalAuth { id: id.clone(), system_data, spec, status };
-        let ask = json!({"id": name, "issuer": {"url": "https://issuer.test", "audiences": ["clusters"]},
+        let ask = json!({"id": name.to_ascii_lowercase(), "issuer": {"url": "https://issuer.test", "audiences": ["clusters"]},
                          "claim": {"mappings": {"username": {"claim": "email", "prefix_policy": "NoPrefix"}}}});
         let new = self.operation(Request::Create, &id, Some(ask));
         let mut change = self.records.change(subscription()).unwrap();

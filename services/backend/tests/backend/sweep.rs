@@ -1,7 +1,8 @@
 use pilothouse_arm::ProvisioningState::Succeeded;
 use pilothouse_backend::Config;
-use pilothouse_clusters_service_api::properties;
 use pilothouse_clusters_service_api::simulated::Mode;
+use pilothouse_clusters_service_api::{NewExternalAuth, NewNodePool, properties};
+use pilothouse_http::Context;
 use pilothouse_test_support::eventually;
 use rstest::rstest;
 
@@ -42,5 +43,48 @@ async fn what_an_interrupted_creation_left_behind_is_found_and_removed(
     })
     .await;
     assert_eq!(rig.service.clusters().len(), 3);
+    backend.stop().await;
+}
+
+#[rstest]
+#[tokio::test(flavor = "multi_thread")]
+async fn what_belongs_to_a_cluster_and_to_no_record_is_removed(
+    #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
+) {
+    let Some(rig) = Rig::new(engine, Mode::Automatic).await else { return };
+    let backend = rig.backend_with(Config { sweep: "50ms".parse().unwrap(), ..Rig::config() }).await;
+    let cluster = rig.ready_cluster("First").await;
+    let pool = rig.put_node_pool("First", "Kept").await;
+    rig.until_state(&pool, Succeeded).await;
+    let auth = rig.put_external_auth("First", "Kept").await;
+    rig.until_state(&auth, Succeeded).await;
+
+    // What comes late, after everything was given up here, and what the provider never asked for.
+    let (client, context) = (rig.service.client(), Context::new(PATIENCE));
+    let asked = properties::OPERATION_ID;
+    let late = serde_json::json!({"id": "late", "replicas": 1, "properties": {asked: "1"}});
+    let late: NewNodePool = serde_json::from_value(late).unwrap();
+    client.node_pool_create(&context, &cluster.id, &late).await.unwrap();
+    let foreign = NewNodePool { id: "foreign".parse().unwrap(), properties: Default::default(), ..late };
+    client.node_pool_create(&context, &cluster.id, &foreign).await.unwrap();
+    let issuer = serde_json::json!({"url": "https://issuer.test", "audiences": ["clusters"]});
+    let claim = serde_json::json!({"mappings": {"username": {"claim": "sub"}}});
+    let late =
+        serde_json::json!({"id": "late", "issuer": issuer, "claim": claim, "properties": {asked: "2"}});
+    let late: NewExternalAuth = serde_json::from_value(late).unwrap();
+    client.external_auth_create(&context, &cluster.id, &late).await.unwrap();
+
+    eventually("only what belongs to somebody is left", PATIENCE, || async {
+        let pools: Vec<_> = rig.service.node_pools().iter().map(|pool| pool.id.to_string()).collect();
+        let auths: Vec<_> = rig.service.external_auths().iter().map(|auth| auth.id.to_string()).collect();
+        let is_left = pools == ["foreign", "kept"] && auths == ["kept"];
+        if is_left { Ok(()) } else { Err(format!("{pools:?} {auths:?}")) }
+    })
+    .await;
+    eventually("both are counted", PATIENCE, || async {
+        let numbers = backend.numbers();
+        if numbers.contains("orphans_deleted_total 2") { Ok(()) } else { Err(numbers) }
+    })
+    .await;
     backend.stop().await;
 }

@@ -41,6 +41,7 @@ async fn a_cluster_on_hold_is_left_alone_until_it_is_released(
 #[rstest]
 #[tokio::test(flavor = "multi_thread")]
 async fn an_attempt_that_fails_says_why_and_when_it_is_made_again(
+    #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
     #[values(
         Fault::Unavailable,
         Fault::Disconnect,
@@ -50,7 +51,7 @@ async fn an_attempt_that_fails_says_why_and_when_it_is_made_again(
     )]
     fault: Fault,
 ) {
-    let Some(rig) = Rig::new(Engine::Sqlite, Mode::Automatic).await else { return };
+    let Some(rig) = Rig::new(engine, Mode::Automatic).await else { return };
     rig.service.inject(fault, |call| call.is_creation());
     let backend = rig.backend_with(Config { call_limit: "500ms".parse().unwrap(), ..without_resync() }).await;
     let operation = rig.put_cluster("First").await;
@@ -74,9 +75,12 @@ async fn an_attempt_that_fails_says_why_and_when_it_is_made_again(
     backend.stop().await;
 }
 
+#[rstest]
 #[tokio::test(flavor = "multi_thread")]
-async fn what_an_administrator_cancels_is_left_alone_and_what_is_queued_again_is_tried_at_once() {
-    let Some(rig) = Rig::new(Engine::Sqlite, Mode::Automatic).await else { return };
+async fn what_an_administrator_cancels_is_left_alone_and_what_is_queued_again_is_tried_at_once(
+    #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
+) {
+    let Some(rig) = Rig::new(engine, Mode::Automatic).await else { return };
     rig.service.inject(Fault::Unavailable, |call| call.is_creation());
     let backend = rig.backend_with(Config { call_limit: "50ms".parse().unwrap(), ..without_resync() }).await;
     let canceled = rig.put_cluster("First").await;
@@ -111,9 +115,12 @@ async fn what_an_administrator_cancels_is_left_alone_and_what_is_queued_again_is
     backend.stop().await;
 }
 
+#[rstest]
 #[tokio::test(flavor = "multi_thread")]
-async fn a_state_from_which_nothing_follows_is_looked_at_again() {
-    let Some(rig) = Rig::new(Engine::Sqlite, Mode::Explicit).await else { return };
+async fn a_state_from_which_nothing_follows_is_looked_at_again(
+    #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
+) {
+    let Some(rig) = Rig::new(engine, Mode::Explicit).await else { return };
     let backend = rig.backend_with(without_resync()).await;
     let operation = rig.put_cluster("First").await;
     let made = rig.until_made("First").await;
