@@ -4,7 +4,7 @@
 //! while, and for longer when it cannot be asked.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use axum::Json;
@@ -25,36 +25,63 @@ use crate::service::App;
 
 /// For how long what Clusters Service said is taken as it is.
 const FRESH: Duration = Duration::from_secs(20);
+/// For how long it is left alone after it could not say anything, so that not every caller waits in vain.
+const PAUSE: Duration = Duration::from_secs(5);
 
 /// The versions that Clusters Service knows. A cheap handle.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Releases(Arc<Mutex<Option<Known>>>);
+pub(crate) struct Releases(Arc<Inner>);
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
+struct Inner {
+    known: RwLock<Option<Known>>,
+    /// Held by the one who asks.
+    asking: Mutex<()>,
+}
+
+#[derive(Clone, Debug)]
 struct Known {
-    at: Instant,
+    /// When it is asked for again.
+    until: Instant,
     releases: Arc<[ReleaseVersion]>,
 }
 
 impl Releases {
-    /// All of them. One caller asks, the others wait for the answer.
+    /// All of them. One caller asks, the others wait for the answer, but none for longer than it would wait alone.
     async fn all(&self, client: &Client, context: &Context) -> Result<Arc<[ReleaseVersion]>, Unanswered> {
-        let mut known = self.0.lock().await;
-        if let Some(known) = known.as_ref().filter(|known| known.at.elapsed() < FRESH) {
-            return Ok(Arc::clone(&known.releases));
+        if let Some(releases) = self.fresh() {
+            return Ok(releases);
         }
-        match (ask::in_time(fetch(client, context)).await, known.as_mut()) {
-            (Ok(releases), _) => {
-                let releases: Arc<[_]> = releases.into();
-                *known = Some(Known { at: Instant::now(), releases: Arc::clone(&releases) });
-                Ok(releases)
+        let answer = ask::in_time(async {
+            let _asking = self.0.asking.lock().await;
+            if let Some(releases) = self.fresh() {
+                return Ok(releases);
             }
+            let releases: Arc<[_]> = fetch(client, context).await?.into();
+            self.keep(Known { until: Instant::now() + FRESH, releases: Arc::clone(&releases) });
+            Ok(releases)
+        });
+        match (answer.await, self.known()) {
+            (Ok(releases), _) => Ok(releases),
             (Err(error), Some(stale)) => {
                 warn!(?error, "Clusters Service could not be asked for versions; the last answer is used");
-                Ok(Arc::clone(&stale.releases))
+                self.keep(Known { until: Instant::now() + PAUSE, ..stale.clone() });
+                Ok(stale.releases)
             }
             (Err(error), None) => Err(error),
         }
+    }
+
+    fn known(&self) -> Option<Known> {
+        self.0.known.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn fresh(&self) -> Option<Arc<[ReleaseVersion]>> {
+        self.known().filter(|known| Instant::now() < known.until).map(|known| known.releases)
+    }
+
+    fn keep(&self, known: Known) {
+        *self.0.known.write().unwrap_or_else(PoisonError::into_inner) = Some(known);
     }
 }
 
@@ -141,4 +168,47 @@ fn below(call: &Call, kind: &str, name: &str) -> ResourceId {
     ResourceId::subscription(call.subscription)
         .provider(PROVIDER, "locations", call.segment(LOCATION))
         .child(kind, name)
+}
+
+#[cfg(test)]
+mod tests {
+    use pilothouse_clusters_service_api::simulated::{Call, Fault, Mode, Simulated};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn what_was_said_last_is_told_while_clusters_service_is_away() {
+        let service = Simulated::start(Mode::Automatic).await;
+        let (client, context) = (service.client(), Context::new(Duration::from_secs(60)));
+        let releases = Releases::default();
+        let asked = || service.calls().iter().filter(|call| call.path == "/versions").count();
+        let names = async || {
+            let all = releases.all(&client, &context).await.unwrap();
+            all.iter().map(|release| name(release).to_owned()).collect::<Vec<_>>()
+        };
+        let grow_old = || {
+            let known = releases.known().unwrap();
+            releases.keep(Known { until: Instant::now(), ..known });
+        };
+
+        service.inject(Fault::Unavailable, Call::is_read);
+        releases.all(&client, &context).await.unwrap_err();
+        service.clear_faults();
+        let said = names().await;
+        assert!(said.contains(&"4.20.8".to_owned()), "{said:?}");
+        let once = asked();
+
+        service.inject(Fault::Unavailable, Call::is_read);
+        grow_old();
+        assert_eq!(names().await, said);
+        let again = asked();
+        assert!(again > once, "it was asked first");
+        assert_eq!(names().await, said);
+        assert_eq!(asked(), again, "and then left alone for a while");
+
+        service.clear_faults();
+        grow_old();
+        assert_eq!(names().await, said);
+        assert!(asked() > again, "it is asked as soon as that is over");
+    }
 }

@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 
 use http::Method;
 use pilothouse_frontend::paths;
+use rstest::rstest;
 use serde_json::json;
 
 use crate::gated::{Gated, Who};
-use crate::support::{SUBSCRIPTION, cluster, cluster_body, cluster_url};
+use crate::support::{Engine, SUBSCRIPTION, cluster, cluster_body, cluster_url};
 
 /// Who is let through to a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,8 +79,11 @@ fn expected(who: Who, to: To, method: &Method) -> Option<u16> {
     }
 }
 
+#[rstest]
 #[tokio::test]
-async fn every_public_route_asks_every_kind_of_caller() {
+async fn every_public_route_asks_every_kind_of_caller(
+    #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
+) {
     let rows: BTreeMap<_, _> = PUBLIC.iter().map(|(path, to)| (template(path), *to)).collect();
     let mut known = paths().public;
     known.sort();
@@ -89,7 +93,7 @@ async fn every_public_route_asks_every_kind_of_caller() {
         "every route has a row, and every row a route"
     );
 
-    let gated = Gated::new().await;
+    let Some(gated) = Gated::new(engine).await else { return };
     let (mut asked, mut decided) = (1, 0);
     for (path, to) in &rows {
         for method in &METHODS {
@@ -134,9 +138,12 @@ async fn every_public_route_asks_every_kind_of_caller() {
     }
 }
 
+#[rstest]
 #[tokio::test]
-async fn every_administrators_route_is_for_administrators() {
-    let gated = Gated::new().await;
+async fn every_administrators_route_is_for_administrators(
+    #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
+) {
+    let Some(gated) = Gated::new(engine).await else { return };
     let mut known = paths().admin;
     known.dedup();
     assert_eq!(known.len(), 7, "{known:?}");
@@ -163,9 +170,10 @@ async fn every_administrators_route_is_for_administrators() {
     gated.stop().await;
 }
 
+#[rstest]
 #[tokio::test]
-async fn only_arm_says_who_made_a_cluster() {
-    let gated = Gated::new().await;
+async fn only_arm_says_who_made_a_cluster(#[values(Engine::Sqlite, Engine::Postgres)] engine: Engine) {
+    let Some(gated) = Gated::new(engine).await else { return };
     let said =
         json!({"createdBy": "root", "createdByType": "Key", "createdAt": "2020-01-01T00:00:00Z"}).to_string();
     let identity = ("x-ms-identity-url", "https://identity.arm.test/");
@@ -186,9 +194,10 @@ async fn only_arm_says_who_made_a_cluster() {
     gated.stop().await;
 }
 
+#[rstest]
 #[tokio::test]
-async fn a_mesh_may_ask_instead() {
-    let gated = Gated::new().await;
+async fn a_mesh_may_ask_instead(#[values(Engine::Sqlite, Engine::Postgres)] engine: Engine) {
+    let Some(gated) = Gated::new(engine).await else { return };
     let base = gated.authorization.clone().unwrap();
     let path = format!("{base}/authorize{}", cluster("some"));
     for (who, status) in [(Who::User, 200), (Who::Arm, 200), (Who::Foreigner, 403), (Who::Nobody, 401)] {

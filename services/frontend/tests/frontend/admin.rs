@@ -4,10 +4,11 @@ use http::Method;
 use pilothouse_arm::{ProvisioningState, ResourceId};
 use pilothouse_records::{Operation, Stored, Waiting};
 use pilothouse_runtime::Clock;
+use rstest::rstest;
 use serde_json::{Value, json};
 
 use crate::gated::{Gated, Who};
-use crate::support::{SUBSCRIPTION, cluster, cluster_body, cluster_url, subscription};
+use crate::support::{Engine, SUBSCRIPTION, cluster, cluster_body, cluster_url, subscription};
 
 /// Asks for a cluster, and gives back the operation that makes it.
 async fn asked(gated: &Gated, name: &str) -> Stored<Operation> {
@@ -27,9 +28,12 @@ async fn actions(gated: &Gated) -> Vec<Value> {
     reply.body["value"].as_array().unwrap().clone()
 }
 
+#[rstest]
 #[tokio::test]
-async fn operations_are_listed_across_subscriptions_and_by_page() {
-    let gated = Gated::new().await;
+async fn operations_are_listed_across_subscriptions_and_by_page(
+    #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
+) {
+    let Some(gated) = Gated::new(engine).await else { return };
     let (first, second) = (asked(&gated, "first").await, asked(&gated, "second").await);
     let list = async |query: &str| {
         gated.administer(Method::GET, &format!("/admin/v1/operations{query}"), None).await
@@ -83,9 +87,12 @@ async fn operations_are_listed_across_subscriptions_and_by_page() {
     gated.stop().await;
 }
 
+#[rstest]
 #[tokio::test]
-async fn a_cancelled_operation_is_over_and_its_resource_free() {
-    let gated = Gated::new().await;
+async fn a_cancelled_operation_is_over_and_its_resource_free(
+    #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
+) {
+    let Some(gated) = Gated::new(engine).await else { return };
     let operation = asked(&gated, "first").await;
     let cancel = format!("{}/cancel", path_of(&operation));
     for body in [
@@ -145,9 +152,10 @@ async fn a_cancelled_operation_is_over_and_its_resource_free() {
     assert_eq!(records.iter().filter(cancelled).count(), 10, "refusals are recorded too");
 }
 
+#[rstest]
 #[tokio::test]
-async fn a_stuck_operation_begins_anew() {
-    let gated = Gated::new().await;
+async fn a_stuck_operation_begins_anew(#[values(Engine::Sqlite, Engine::Postgres)] engine: Engine) {
+    let Some(gated) = Gated::new(engine).await else { return };
     let mut operation = asked(&gated, "first").await;
     let now = Clock::system().now();
     operation.waiting =
@@ -172,9 +180,10 @@ async fn a_stuck_operation_begins_anew() {
     gated.stop().await;
 }
 
+#[rstest]
 #[tokio::test]
-async fn a_hold_is_set_once_and_released_once() {
-    let gated = Gated::new().await;
+async fn a_hold_is_set_once_and_released_once(#[values(Engine::Sqlite, Engine::Postgres)] engine: Engine) {
+    let Some(gated) = Gated::new(engine).await else { return };
     asked(&gated, "hold").await;
     let path = format!("/admin/v1/hcp{}/hold", cluster("hold"));
     let (reason, other) = (Some(json!({"reason": "maintenance"})), Some(json!({"reason": "more of it"})));
@@ -207,9 +216,12 @@ async fn a_hold_is_set_once_and_released_once() {
     gated.stop().await;
 }
 
+#[rstest]
 #[tokio::test]
-async fn resources_are_shown_in_short_and_as_they_are_stored() {
-    let gated = Gated::open().await;
+async fn resources_are_shown_in_short_and_as_they_are_stored(
+    #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
+) {
+    let Some(gated) = Gated::open(engine).await else { return };
     let operation = asked(&gated, "first").await;
     let listed = gated.administer(Method::GET, "/admin/v1/resources?type=hcpopenshiftclusters", None).await;
     let found = &listed.body["value"][0];

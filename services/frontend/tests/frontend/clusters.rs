@@ -1,13 +1,17 @@
 use pilothouse_arm::ProvisioningState;
 use pilothouse_clusters_service_api::NewCluster;
 use pilothouse_clusters_service_api::simulated::{Call, Fault};
+use rstest::rstest;
 use serde_json::json;
 
-use crate::support::{Rig, SUBSCRIPTION, cluster, cluster_body, cluster_url, of, under_way};
+use crate::support::{Engine, Rig, SUBSCRIPTION, cluster, cluster_body, cluster_url, of, under_way};
 
+#[rstest]
 #[tokio::test]
-async fn an_accepted_cluster_is_stored_with_its_operation() {
-    let rig = Rig::new().await;
+async fn an_accepted_cluster_is_stored_with_its_operation(
+    #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
+) {
+    let Some(rig) = Rig::new(engine).await else { return };
     let created = rig.put(&cluster_url("First"), &cluster_body("First")).await;
     assert_eq!(created.status, 201, "{}", created.text);
     assert_eq!(created.state(), "Accepted");
@@ -34,9 +38,12 @@ async fn an_accepted_cluster_is_stored_with_its_operation() {
     rig.stop().await;
 }
 
+#[rstest]
 #[tokio::test]
-async fn the_latest_spelling_is_shown_and_the_location_of_a_body_is_not() {
-    let rig = Rig::new().await;
+async fn the_latest_spelling_is_shown_and_the_location_of_a_body_is_not(
+    #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
+) {
+    let Some(rig) = Rig::new(engine).await else { return };
     rig.made("First").await;
     let mut body = cluster_body("first");
     body["location"] = json!("elsewhere");
@@ -56,9 +63,12 @@ async fn the_latest_spelling_is_shown_and_the_location_of_a_body_is_not() {
     rig.stop().await;
 }
 
+#[rstest]
 #[tokio::test]
-async fn the_same_request_again_leads_to_the_same_operation_and_another_is_a_conflict() {
-    let rig = Rig::new().await;
+async fn the_same_request_again_leads_to_the_same_operation_and_another_is_a_conflict(
+    #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
+) {
+    let Some(rig) = Rig::new(engine).await else { return };
     let first = rig.put(&cluster_url("First"), &cluster_body("First")).await;
     let again = rig.put(&cluster_url("first"), &cluster_body("First")).await;
     assert_eq!(again.status, 200, "{}", again.text);
@@ -74,9 +84,10 @@ async fn the_same_request_again_leads_to_the_same_operation_and_another_is_a_con
     rig.stop().await;
 }
 
+#[rstest]
 #[tokio::test]
-async fn what_is_refused_changes_nothing() {
-    let rig = Rig::new().await;
+async fn what_is_refused_changes_nothing(#[values(Engine::Sqlite, Engine::Postgres)] engine: Engine) {
+    let Some(rig) = Rig::new(engine).await else { return };
     let mut wrong = cluster_body("First");
     wrong["properties"]["network"] = json!({"hostPrefix": 1});
     wrong["properties"]["version"]["id"] = json!("4.1");
@@ -111,9 +122,12 @@ async fn what_is_refused_changes_nothing() {
     rig.stop().await;
 }
 
+#[rstest]
 #[tokio::test]
-async fn what_one_cluster_uses_another_cannot_until_it_is_gone() {
-    let rig = Rig::new().await;
+async fn what_one_cluster_uses_another_cannot_until_it_is_gone(
+    #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
+) {
+    let Some(rig) = Rig::new(engine).await else { return };
     let mut first = cluster_body("First");
     first["properties"]["platform"]["managedResourceGroup"] = json!("Managed");
     assert_eq!(rig.put(&cluster_url("First"), &first).await.status, 201);
@@ -146,9 +160,12 @@ async fn what_one_cluster_uses_another_cannot_until_it_is_gone() {
     rig.stop().await;
 }
 
+#[rstest]
 #[tokio::test]
-async fn deletion_is_accepted_once_and_gives_up_what_was_under_way() {
-    let rig = Rig::new().await;
+async fn deletion_is_accepted_once_and_gives_up_what_was_under_way(
+    #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
+) {
+    let Some(rig) = Rig::new(engine).await else { return };
     assert_eq!(rig.delete(&cluster_url("First")).await.status, 204);
     let created = rig.put(&cluster_url("First"), &cluster_body("First")).await;
     let deleting = rig.delete(&cluster_url("FIRST")).await;
@@ -163,9 +180,10 @@ async fn deletion_is_accepted_once_and_gives_up_what_was_under_way() {
     rig.stop().await;
 }
 
+#[rstest]
 #[tokio::test]
-async fn a_cluster_goes_with_everything_below_it() {
-    let rig = Rig::new().await;
+async fn a_cluster_goes_with_everything_below_it(#[values(Engine::Sqlite, Engine::Postgres)] engine: Engine) {
+    let Some(rig) = Rig::new(engine).await else { return };
     rig.made("First").await;
     assert_eq!(rig.put(&crate::support::pool("one"), &crate::support::pool_body(1)).await.status, 201);
     let auth = crate::support::auth("idp");
@@ -184,9 +202,12 @@ async fn a_cluster_goes_with_everything_below_it() {
     rig.stop().await;
 }
 
+#[rstest]
 #[tokio::test]
-async fn identities_of_operators_are_passed_on_with_where_their_credentials_are() {
-    let rig = Rig::new().await;
+async fn identities_of_operators_are_passed_on_with_where_their_credentials_are(
+    #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
+) {
+    let Some(rig) = Rig::new(engine).await else { return };
     let identity = |name: &str| of("ManagedIdentity", &format!("userAssignedIdentities/{name}"));
     let mut body = cluster_body("First");
     body["identity"] = json!({"type": "UserAssigned",

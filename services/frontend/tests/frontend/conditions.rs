@@ -1,13 +1,17 @@
 //! Etags, and what is done on condition.
 
 use http::Method;
+use rstest::rstest;
 use serde_json::json;
 
-use crate::support::{Rig, auth, auth_body, cluster_body, cluster_url, pool, pool_body};
+use crate::support::{Engine, Rig, auth, auth_body, cluster_body, cluster_url, pool, pool_body};
 
+#[rstest]
 #[tokio::test]
-async fn the_version_of_a_resource_is_shown_wherever_it_is_and_changes_with_it() {
-    let rig = Rig::new().await;
+async fn the_version_of_a_resource_is_shown_wherever_it_is_and_changes_with_it(
+    #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
+) {
+    let Some(rig) = Rig::new(engine).await else { return };
     let mut seen = Vec::new();
     let created = rig.put(&cluster_url("First"), &cluster_body("First")).await;
     seen.push(created.header("etag").to_owned());
@@ -38,9 +42,12 @@ async fn the_version_of_a_resource_is_shown_wherever_it_is_and_changes_with_it()
     rig.stop().await;
 }
 
+#[rstest]
 #[tokio::test]
-async fn writes_are_done_to_the_version_they_are_meant_for() {
-    let rig = Rig::new().await;
+async fn writes_are_done_to_the_version_they_are_meant_for(
+    #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
+) {
+    let Some(rig) = Rig::new(engine).await else { return };
     let url = cluster_url("First");
     let body = cluster_body("First");
     let with = async |method: Method, headers: &[(&'static str, &str)], body: Option<&serde_json::Value>| {
@@ -78,9 +85,12 @@ async fn writes_are_done_to_the_version_they_are_meant_for() {
     rig.stop().await;
 }
 
+#[rstest]
 #[tokio::test]
-async fn who_has_the_version_already_is_not_sent_it_again() {
-    let rig = Rig::new().await;
+async fn who_has_the_version_already_is_not_sent_it_again(
+    #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
+) {
+    let Some(rig) = Rig::new(engine).await else { return };
     rig.made("First").await;
     let url = cluster_url("First");
     let etag = rig.get(&url).await.header("etag").to_owned();

@@ -4,24 +4,25 @@ use http::Method;
 use pilothouse_arm::ProvisioningState::{
     self, Accepted, AwaitingSecret, Canceled, Deleting, Failed, Provisioning, Succeeded, Updating,
 };
+use rstest::rstest;
 use serde_json::json;
 
 use crate::support::{
-    Rig, VERSION, auth, auth_body, cluster, cluster_body, cluster_url, pool, pool_body, subscription,
+    Engine, Rig, VERSION, auth, auth_body, cluster, cluster_body, cluster_url, pool, pool_body, subscription,
 };
 
 const ALL: [ProvisioningState; 8] =
     [Succeeded, Failed, Canceled, Accepted, Provisioning, Updating, Deleting, AwaitingSecret];
 
 /// A fresh rig with a cluster that has a node pool and an external authentication, all of them ready.
-async fn rig() -> Rig {
-    let rig = Rig::new().await;
+async fn rig(engine: Engine) -> Option<Rig> {
+    let rig = Rig::new(engine).await?;
     rig.made("First").await;
     assert_eq!(rig.put(&pool("one"), &pool_body(1)).await.status, 201);
     assert_eq!(rig.put(&pool("two"), &pool_body(1)).await.status, 201);
     assert_eq!(rig.put(&auth("idp"), &auth_body("https://idp.example")).await.status, 201);
     rig.succeed("First").await;
-    rig
+    Some(rig)
 }
 
 /// Undoes what a request did, so that the next one finds everything as it was.
@@ -67,9 +68,12 @@ async fn set_children(rig: &Rig, state: ProvisioningState) {
     change.commit().await.unwrap();
 }
 
+#[rstest]
 #[tokio::test]
-async fn what_a_cluster_is_at_decides_what_can_be_done_to_it() {
-    let rig = rig().await;
+async fn what_a_cluster_is_at_decides_what_can_be_done_to_it(
+    #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
+) {
+    let Some(rig) = rig(engine).await else { return };
     let tags = json!({"tags": {"a": "b"}});
     let action = |name: &str| format!("{}/{name}?{VERSION}", cluster("First"));
     let mut changed = cluster_body("First");
@@ -106,9 +110,12 @@ async fn what_a_cluster_is_at_decides_what_can_be_done_to_it() {
     rig.stop().await;
 }
 
+#[rstest]
 #[tokio::test]
-async fn what_a_cluster_is_at_decides_what_can_be_done_below_it() {
-    let rig = rig().await;
+async fn what_a_cluster_is_at_decides_what_can_be_done_below_it(
+    #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
+) {
+    let Some(rig) = rig(engine).await else { return };
     for state in ALL {
         let settled = !matches!(state, Provisioning | Deleting);
         for (method, url, body, done) in [
@@ -131,9 +138,12 @@ async fn what_a_cluster_is_at_decides_what_can_be_done_below_it() {
     rig.stop().await;
 }
 
+#[rstest]
 #[tokio::test]
-async fn what_something_below_a_cluster_is_at_decides_what_can_be_done_to_it() {
-    let rig = rig().await;
+async fn what_something_below_a_cluster_is_at_decides_what_can_be_done_to_it(
+    #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
+) {
+    let Some(rig) = rig(engine).await else { return };
     for state in ALL {
         let terminal = matches!(state, Succeeded | Failed | Canceled);
         for (url, body) in [
@@ -158,9 +168,12 @@ async fn what_something_below_a_cluster_is_at_decides_what_can_be_done_to_it() {
     rig.stop().await;
 }
 
+#[rstest]
 #[tokio::test]
-async fn nothing_can_be_put_below_a_cluster_that_is_not_made_yet() {
-    let rig = Rig::new().await;
+async fn nothing_can_be_put_below_a_cluster_that_is_not_made_yet(
+    #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
+) {
+    let Some(rig) = Rig::new(engine).await else { return };
     for (url, body) in [(pool("one"), pool_body(1)), (auth("idp"), auth_body("https://idp.example"))] {
         let missing = rig.put(&url, &body).await;
         assert_eq!(

@@ -3,9 +3,10 @@ use std::sync::LazyLock;
 use http::Method;
 use pilothouse_clusters_service_api::simulated::{Call, Fault};
 use pilothouse_pki::{KeyAlgorithm, PrivateKey, SigningRequest, Subject};
+use rstest::rstest;
 use serde_json::json;
 
-use crate::support::{Reply, Rig, VERSION, cluster, cluster_url, subscription, under_way};
+use crate::support::{Engine, Reply, Rig, VERSION, cluster, cluster_url, subscription, under_way};
 
 /// A request to be signed, as it has to be.
 pub(crate) fn request() -> String {
@@ -27,9 +28,12 @@ async fn ask(rig: &Rig) -> Reply {
     rig.send(Method::POST, &action("requestAdminCredential"), Some(&body)).await
 }
 
+#[rstest]
 #[tokio::test]
-async fn a_credential_is_read_when_its_result_is_asked_for_and_kept_nowhere() {
-    let rig = Rig::new().await;
+async fn a_credential_is_read_when_its_result_is_asked_for_and_kept_nowhere(
+    #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
+) {
+    let Some(rig) = Rig::new(engine).await else { return };
     rig.made("First").await;
     let asked = ask(&rig).await;
     assert_eq!((asked.status, asked.text.as_str(), asked.header("retry-after")), (202, "", "1"));
@@ -55,9 +59,12 @@ async fn a_credential_is_read_when_its_result_is_asked_for_and_kept_nowhere() {
     rig.stop().await;
 }
 
+#[rstest]
 #[tokio::test]
-async fn older_versions_ask_without_a_body_and_get_the_key_too() {
-    let rig = Rig::new().await;
+async fn older_versions_ask_without_a_body_and_get_the_key_too(
+    #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
+) {
+    let Some(rig) = Rig::new(engine).await else { return };
     rig.made("First").await;
     let url = format!("{}/RequestAdminCredential?api-version=2024-06-10-preview", cluster("First"));
     let asked = rig.post(&url).await;
@@ -68,9 +75,12 @@ async fn older_versions_ask_without_a_body_and_get_the_key_too() {
     rig.stop().await;
 }
 
+#[rstest]
 #[tokio::test]
-async fn a_revocation_gives_up_what_was_asked_for_and_lets_nothing_in_meanwhile() {
-    let rig = Rig::new().await;
+async fn a_revocation_gives_up_what_was_asked_for_and_lets_nothing_in_meanwhile(
+    #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
+) {
+    let Some(rig) = Rig::new(engine).await else { return };
     rig.made("First").await;
     let (one, two) = (ask(&rig).await, ask(&rig).await);
     assert_eq!(under_way(&rig).await, [("RequestCredential".to_owned(), 2)].into());
@@ -94,9 +104,12 @@ async fn a_revocation_gives_up_what_was_asked_for_and_lets_nothing_in_meanwhile(
     rig.stop().await;
 }
 
+#[rstest]
 #[tokio::test]
-async fn what_cannot_be_asked_for_is_refused_in_advance() {
-    let rig = Rig::new().await;
+async fn what_cannot_be_asked_for_is_refused_in_advance(
+    #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
+) {
+    let Some(rig) = Rig::new(engine).await else { return };
     let missing = ask(&rig).await;
     assert_eq!((missing.status, missing.target()), (404, cluster("First").as_str()));
     rig.made("First").await;

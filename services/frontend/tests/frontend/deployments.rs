@@ -1,7 +1,10 @@
 use http::Method;
+use rstest::rstest;
 use serde_json::{Value, json};
 
-use crate::support::{Reply, Rig, SUBSCRIPTION, auth_body, cluster, cluster_body, cluster_url, pool_body};
+use crate::support::{
+    Engine, Reply, Rig, SUBSCRIPTION, auth_body, cluster, cluster_body, cluster_url, pool_body,
+};
 
 fn url() -> String {
     let group = format!("/subscriptions/{SUBSCRIPTION}/resourceGroups/Team");
@@ -23,9 +26,12 @@ fn of(kind: &str, name: &str, mut body: Value) -> Value {
 
 const CLUSTERS: &str = "hcpOpenShiftClusters";
 
+#[rstest]
 #[tokio::test]
-async fn a_deployment_that_would_be_accepted_is_and_nothing_is_stored() {
-    let rig = Rig::new().await;
+async fn a_deployment_that_would_be_accepted_is_and_nothing_is_stored(
+    #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
+) {
+    let Some(rig) = Rig::new(engine).await else { return };
     let resources = json!([
         of("hcpOpenShiftClusters/nodePools", "c/workers", pool_body(1)),
         of("HCPOpenShiftClusters", "c", cluster_body("c")),
@@ -36,9 +42,10 @@ async fn a_deployment_that_would_be_accepted_is_and_nothing_is_stored() {
     rig.stop().await;
 }
 
+#[rstest]
 #[tokio::test]
-async fn what_cannot_be_judged_is_passed_over() {
-    let rig = Rig::new().await;
+async fn what_cannot_be_judged_is_passed_over(#[values(Engine::Sqlite, Engine::Postgres)] engine: Engine) {
+    let Some(rig) = Rig::new(engine).await else { return };
     let wrong = json!({"properties": {"version": {"id": "1.0"}}});
     let mut expression = of(CLUSTERS, "a", wrong.clone());
     expression["properties"]["network"] = json!({"podCidr": "[parameters('cidr')]"});
@@ -63,9 +70,12 @@ async fn what_cannot_be_judged_is_passed_over() {
     rig.stop().await;
 }
 
+#[rstest]
 #[tokio::test]
-async fn what_is_wrong_is_told_resource_by_resource() {
-    let rig = Rig::new().await;
+async fn what_is_wrong_is_told_resource_by_resource(
+    #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
+) {
+    let Some(rig) = Rig::new(engine).await else { return };
     rig.put(&cluster_url("taken"), &cluster_body("taken")).await;
     let mut wrong = cluster_body("wrong");
     wrong["properties"]["network"] = json!({"hostPrefix": 1});
@@ -92,9 +102,12 @@ async fn what_is_wrong_is_told_resource_by_resource() {
     rig.stop().await;
 }
 
+#[rstest]
 #[tokio::test]
-async fn a_body_that_is_no_deployment_is_told_in_the_body() {
-    let rig = Rig::new().await;
+async fn a_body_that_is_no_deployment_is_told_in_the_body(
+    #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
+) {
+    let Some(rig) = Rig::new(engine).await else { return };
     let json = [("content-type", "application/json")];
     for body in ["", "{", "[]", "{}", r#"{"resources": {}}"#, r#"{"resources": [], "resources": []}"#] {
         let reply = rig.call(Method::POST, &url(), &json, Some(body.into())).await;

@@ -1,10 +1,14 @@
+use rstest::rstest;
 use serde_json::json;
 
-use crate::support::{Rig, VERSION, auth, auth_body, cluster, pages};
+use crate::support::{Engine, Rig, VERSION, auth, auth_body, cluster, pages};
 
+#[rstest]
 #[tokio::test]
-async fn an_external_auth_lives_below_its_cluster() {
-    let rig = Rig::new().await;
+async fn an_external_auth_lives_below_its_cluster(
+    #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
+) {
+    let Some(rig) = Rig::new(engine).await else { return };
     rig.made("First").await;
     let created = rig.put(&auth("Idp"), &auth_body("https://idp.example")).await;
     assert_eq!((created.status, created.state()), (201, "Accepted"), "{}", created.text);
@@ -37,9 +41,10 @@ async fn an_external_auth_lives_below_its_cluster() {
     rig.stop().await;
 }
 
+#[rstest]
 #[tokio::test]
-async fn a_cluster_has_one_external_auth() {
-    let rig = Rig::new().await;
+async fn a_cluster_has_one_external_auth(#[values(Engine::Sqlite, Engine::Postgres)] engine: Engine) {
+    let Some(rig) = Rig::new(engine).await else { return };
     rig.made("First").await;
     assert_eq!(rig.put(&auth("one"), &auth_body("https://idp.example")).await.status, 201);
     let second = rig.put(&auth("two"), &auth_body("https://idp.example")).await;

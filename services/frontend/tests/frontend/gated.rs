@@ -8,15 +8,14 @@ use pilothouse_access::{AuditConfig, Callers, LocalIssuer, LocalRole, Role, Toke
 use pilothouse_clusters_service_api::simulated::{Mode, Simulated};
 use pilothouse_frontend::{Admin, Config, Deps, Service};
 use pilothouse_http::{Client, ClientBuilder, Health, ListenerConfig};
-use pilothouse_records::{Records, catalog};
+use pilothouse_records::Records;
 use pilothouse_runtime::{Clock, OnExit, Reason, Shutdown, Tasks};
-use pilothouse_store::{Location, Options, Store};
 use prometheus_client::registry::Registry;
 use secrecy::ExposeSecret as _;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::support::{PATIENCE, Reply, SUBSCRIPTION, subscription_url};
+use crate::support::{Engine, PATIENCE, Reply, SUBSCRIPTION, empty_store, subscription_url, succeed};
 
 pub(crate) const TENANT: &str = "11111111-1111-1111-1111-111111111111";
 const FOREIGN: &str = "33333333-3333-3333-3333-333333333333";
@@ -61,29 +60,30 @@ pub(crate) struct Gated {
     client: Client,
     shutdown: Shutdown,
     tasks: Tasks,
-    _clusters_service: Simulated,
+    clusters_service: Simulated,
 }
 
 impl Gated {
-    /// Asks for tokens of a local issuer, on every listener; the subscription is registered.
-    pub(crate) async fn new() -> Self {
-        let gated = Self::start(true).await;
+    /// Asks for tokens of a local issuer, on every listener; the subscription is registered. None, after saying so, if
+    /// the machine lacks the engine.
+    pub(crate) async fn new(engine: Engine) -> Option<Self> {
+        let gated = Self::start(engine, true).await?;
         let body =
             json!({"state": "Registered", "registrationDate": "now", "properties": {"tenantId": TENANT}});
         assert_eq!(gated.send(Who::Arm, Method::PUT, &subscription_url(), Some(&body)).await.status, 200);
-        gated
+        Some(gated)
     }
 
     /// Asks nobody; the subscription is registered.
-    pub(crate) async fn open() -> Self {
-        let gated = Self::start(false).await;
+    pub(crate) async fn open(engine: Engine) -> Option<Self> {
+        let gated = Self::start(engine, false).await?;
         let body =
             json!({"state": "Registered", "registrationDate": "now", "properties": {"tenantId": TENANT}});
         assert_eq!(gated.send(Who::Nobody, Method::PUT, &subscription_url(), Some(&body)).await.status, 200);
-        gated
+        Some(gated)
     }
 
-    async fn start(asks: bool) -> Self {
+    async fn start(engine: Engine, asks: bool) -> Option<Self> {
         let folder = tempfile::tempdir().unwrap();
         let issuer = LocalIssuer::open(&folder.path().join("issuer")).unwrap();
         let mut access = if asks { issuer.config() } else { Default::default() };
@@ -94,8 +94,7 @@ impl Gated {
                 all_subscriptions: false,
             }];
         }
-        let options = Options::new(Location::memory(), catalog().unwrap(), Shutdown::new());
-        let store = Store::open(options).await.unwrap();
+        let store = empty_store(engine, &folder).await?;
         let clusters_service = Simulated::start(Mode::Automatic).await;
         let deps = Deps {
             store: store.clone(),
@@ -123,7 +122,7 @@ impl Gated {
         let switch = shutdown.clone();
         tasks.spawn("frontend", OnExit::StopProcess, async move { Ok(service.run(switch).await?) });
         let client = ClientBuilder::new(PATIENCE).build().unwrap();
-        Self {
+        Some(Self {
             records: Records::new(store),
             base,
             admin,
@@ -133,8 +132,8 @@ impl Gated {
             client,
             shutdown,
             tasks,
-            _clusters_service: clusters_service,
-        }
+            clusters_service,
+        })
     }
 
     pub(crate) fn token(&self, who: Who) -> Option<String> {
@@ -187,6 +186,11 @@ impl Gated {
         let (status, headers) = (response.status().as_u16(), response.headers().clone());
         let text = String::from_utf8(response.bytes().await.unwrap().to_vec()).unwrap();
         Reply { status, headers, body: serde_json::from_str(&text).unwrap_or_default(), text }
+    }
+
+    /// What the backend does when all goes well: everything that is under way on a cluster is carried out.
+    pub(crate) async fn succeed(&self, name: &str) {
+        succeed(&self.records, &self.clusters_service, name).await;
     }
 
     /// On the administrators' surface.

@@ -1,7 +1,8 @@
+use rstest::rstest;
 use serde_json::json;
 
 use crate::support::{
-    Rig, SUBSCRIPTION, VERSION, cluster, cluster_body, cluster_url, pages, pool, pool_body,
+    Engine, Rig, SUBSCRIPTION, VERSION, cluster, cluster_body, cluster_url, pages, pool, pool_body,
 };
 
 fn list(scope: &str) -> String {
@@ -10,9 +11,10 @@ fn list(scope: &str) -> String {
     )
 }
 
+#[rstest]
 #[tokio::test]
-async fn lists_come_in_pages_that_lead_on() {
-    let rig = Rig::new().await;
+async fn lists_come_in_pages_that_lead_on(#[values(Engine::Sqlite, Engine::Postgres)] engine: Engine) {
+    let Some(rig) = Rig::new(engine).await else { return };
     for name in ["d", "B", "a", "e", "c"] {
         assert_eq!(rig.put(&cluster_url(name), &cluster_body(name)).await.status, 201);
     }
@@ -27,9 +29,12 @@ async fn lists_come_in_pages_that_lead_on() {
     rig.stop().await;
 }
 
+#[rstest]
 #[tokio::test]
-async fn a_page_begins_where_its_link_says_or_is_refused() {
-    let rig = Rig::new().await;
+async fn a_page_begins_where_its_link_says_or_is_refused(
+    #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
+) {
+    let Some(rig) = Rig::new(engine).await else { return };
     for name in ["a", "b", "c"] {
         rig.put(&cluster_url(name), &cluster_body(name)).await;
     }
@@ -67,9 +72,12 @@ async fn a_page_begins_where_its_link_says_or_is_refused() {
     rig.stop().await;
 }
 
+#[rstest]
 #[tokio::test]
-async fn what_is_below_a_cluster_is_listed_with_it_or_not_at_all() {
-    let rig = Rig::new().await;
+async fn what_is_below_a_cluster_is_listed_with_it_or_not_at_all(
+    #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
+) {
+    let Some(rig) = Rig::new(engine).await else { return };
     for kind in ["nodePools", "externalAuths"] {
         let missing = rig.get(&format!("{}/{kind}?{VERSION}", cluster("First"))).await;
         assert_eq!(

@@ -3,6 +3,7 @@
 
 mod access;
 mod admin;
+mod arm;
 mod clusters;
 mod conditions;
 mod conflicts;

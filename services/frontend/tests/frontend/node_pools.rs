@@ -1,10 +1,14 @@
+use rstest::rstest;
 use serde_json::json;
 
-use crate::support::{Rig, VERSION, cluster, cluster_body, cluster_url, of, pool, pool_body, under_way};
+use crate::support::{
+    Engine, Rig, VERSION, cluster, cluster_body, cluster_url, of, pool, pool_body, under_way,
+};
 
+#[rstest]
 #[tokio::test]
-async fn a_node_pool_lives_below_its_cluster() {
-    let rig = Rig::new().await;
+async fn a_node_pool_lives_below_its_cluster(#[values(Engine::Sqlite, Engine::Postgres)] engine: Engine) {
+    let Some(rig) = Rig::new(engine).await else { return };
     rig.made("First").await;
     let created = rig.put(&pool("Workers"), &pool_body(2)).await;
     assert_eq!(created.status, 201, "{}", created.text);
@@ -20,9 +24,12 @@ async fn a_node_pool_lives_below_its_cluster() {
     rig.stop().await;
 }
 
+#[rstest]
 #[tokio::test]
-async fn the_last_node_pool_stays_until_the_cluster_goes() {
-    let rig = Rig::new().await;
+async fn the_last_node_pool_stays_until_the_cluster_goes(
+    #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
+) {
+    let Some(rig) = Rig::new(engine).await else { return };
     rig.made("First").await;
     rig.put(&pool("one"), &pool_body(1)).await;
     rig.put(&pool("two"), &pool_body(1)).await;
@@ -37,9 +44,12 @@ async fn the_last_node_pool_stays_until_the_cluster_goes() {
     rig.stop().await;
 }
 
+#[rstest]
 #[tokio::test]
-async fn pools_share_subnets_with_their_own_cluster_only() {
-    let rig = Rig::new().await;
+async fn pools_share_subnets_with_their_own_cluster_only(
+    #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
+) {
+    let Some(rig) = Rig::new(engine).await else { return };
     rig.made("First").await;
     let mut body = pool_body(1);
     body["properties"]["platform"]["subnetId"] = json!(of("Network", "virtualNetworks/net/subnets/extra"));

@@ -2,13 +2,18 @@ use http::Method;
 use pilothouse_arm::{ErrorCode, ErrorDetails, ProvisioningState};
 use pilothouse_runtime::Clock;
 
+use rstest::rstest;
+
 use crate::support::{
-    Rig, SUBSCRIPTION, VERSION, cluster, cluster_body, cluster_url, pool, pool_body, subscription,
+    Engine, Rig, SUBSCRIPTION, VERSION, cluster, cluster_body, cluster_url, pool, pool_body, subscription,
 };
 
+#[rstest]
 #[tokio::test]
-async fn an_operation_tells_what_it_is_at_and_then_what_came_of_it() {
-    let rig = Rig::new().await;
+async fn an_operation_tells_what_it_is_at_and_then_what_came_of_it(
+    #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
+) {
+    let Some(rig) = Rig::new(engine).await else { return };
     let created = rig.put(&cluster_url("First"), &cluster_body("First")).await;
     let link = created.header("azure-asyncoperation").to_owned();
     let status = rig.get(&link).await;
@@ -39,9 +44,10 @@ async fn an_operation_tells_what_it_is_at_and_then_what_came_of_it() {
     rig.stop().await;
 }
 
+#[rstest]
 #[tokio::test]
-async fn results_are_those_of_what_was_asked_for() {
-    let rig = Rig::new().await;
+async fn results_are_those_of_what_was_asked_for(#[values(Engine::Sqlite, Engine::Postgres)] engine: Engine) {
+    let Some(rig) = Rig::new(engine).await else { return };
     rig.made("First").await;
     rig.put(&pool("one"), &pool_body(1)).await;
     rig.put(&pool("two"), &pool_body(1)).await;
@@ -73,9 +79,12 @@ async fn results_are_those_of_what_was_asked_for() {
     rig.stop().await;
 }
 
+#[rstest]
 #[tokio::test]
-async fn operations_are_shown_to_whoever_asked_for_them_only() {
-    let rig = Rig::new().await;
+async fn operations_are_shown_to_whoever_asked_for_them_only(
+    #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
+) {
+    let Some(rig) = Rig::new(engine).await else { return };
     let own = [("x-ms-home-tenant-id", "Tenant"), ("x-ms-client-object-id", "Me")];
     let created = rig.send_with(Method::PUT, &cluster_url("First"), &own, Some(&cluster_body("First"))).await;
     for link in [created.header("azure-asyncoperation").to_owned(), created.result()] {
@@ -108,9 +117,12 @@ async fn operations_are_shown_to_whoever_asked_for_them_only() {
     rig.stop().await;
 }
 
+#[rstest]
 #[tokio::test]
-async fn whoever_wants_to_hear_of_the_end_is_promised_it_only_if_it_will_be_kept() {
-    let rig = Rig::new().await;
+async fn whoever_wants_to_hear_of_the_end_is_promised_it_only_if_it_will_be_kept(
+    #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
+) {
+    let Some(rig) = Rig::new(engine).await else { return };
     for (name, uri, status, promised) in [
         ("a", "https://west.arm.test/callback", 201, "Enabled"),
         ("b", "https://elsewhere.example/callback", 201, ""),

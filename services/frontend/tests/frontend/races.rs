@@ -1,16 +1,18 @@
 //! Several requests at the same moment: one outcome, and never half of it.
 
 use futures::future::join_all;
+use rstest::rstest;
 use serde_json::json;
 
 use crate::support::{
-    Rig, auth, auth_body, cluster, cluster_body, cluster_url, pool, pool_body, subscription,
+    Engine, Rig, auth, auth_body, cluster, cluster_body, cluster_url, pool, pool_body, subscription,
     subscription_url, under_way,
 };
 
+#[rstest]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_same_cluster_from_many_is_made_once() {
-    let rig = Rig::new().await;
+async fn the_same_cluster_from_many_is_made_once(#[values(Engine::Sqlite, Engine::Postgres)] engine: Engine) {
+    let Some(rig) = Rig::new(engine).await else { return };
     let (url, body) = (cluster_url("First"), cluster_body("First"));
     let replies = join_all((0..16).map(|_| rig.put(&url, &body))).await;
     let links: std::collections::BTreeSet<_> =
@@ -22,9 +24,12 @@ async fn the_same_cluster_from_many_is_made_once() {
     rig.stop().await;
 }
 
+#[rstest]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn of_those_that_want_the_same_subnet_one_gets_it() {
-    let rig = Rig::new().await;
+async fn of_those_that_want_the_same_subnet_one_gets_it(
+    #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
+) {
+    let Some(rig) = Rig::new(engine).await else { return };
     let body = cluster_body("shared");
     let urls: Vec<_> = (0..12).map(|number| cluster_url(&format!("c{number}"))).collect();
     let replies = join_all(urls.iter().map(|url| rig.put(url, &body))).await;
@@ -36,9 +41,12 @@ async fn of_those_that_want_the_same_subnet_one_gets_it() {
     rig.stop().await;
 }
 
+#[rstest]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn one_external_auth_and_one_last_node_pool_remain() {
-    let rig = Rig::new().await;
+async fn one_external_auth_and_one_last_node_pool_remain(
+    #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
+) {
+    let Some(rig) = Rig::new(engine).await else { return };
     rig.made("First").await;
     let auths: Vec<_> = (0..8).map(|number| auth(&format!("idp{number}"))).collect();
     let body = auth_body("https://idp.example");
@@ -57,10 +65,13 @@ async fn one_external_auth_and_one_last_node_pool_remain() {
     rig.stop().await;
 }
 
+#[rstest]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nothing_below_a_cluster_escapes_its_deletion() {
+async fn nothing_below_a_cluster_escapes_its_deletion(
+    #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
+) {
     for _ in 0..5 {
-        let rig = Rig::new().await;
+        let Some(rig) = Rig::new(engine).await else { return };
         rig.made("First").await;
         let url = cluster_url("First");
         let pools: Vec<_> = (0..6).map(|number| pool(&format!("p{number}"))).collect();
@@ -79,10 +90,13 @@ async fn nothing_below_a_cluster_escapes_its_deletion() {
     }
 }
 
+#[rstest]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nothing_in_a_subscription_escapes_its_deletion() {
+async fn nothing_in_a_subscription_escapes_its_deletion(
+    #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
+) {
     for _ in 0..5 {
-        let rig = Rig::new().await;
+        let Some(rig) = Rig::new(engine).await else { return };
         let names: Vec<_> = (0..8).map(|number| format!("c{number}")).collect();
         let requests: Vec<_> = names.iter().map(|name| (cluster_url(name), cluster_body(name))).collect();
         let deleted = json!({"state": "Deleted", "registrationDate": "now"});
@@ -101,10 +115,11 @@ async fn nothing_in_a_subscription_escapes_its_deletion() {
     }
 }
 
+#[rstest]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn no_credential_escapes_a_revocation() {
+async fn no_credential_escapes_a_revocation(#[values(Engine::Sqlite, Engine::Postgres)] engine: Engine) {
     for _ in 0..5 {
-        let rig = Rig::new().await;
+        let Some(rig) = Rig::new(engine).await else { return };
         rig.made("First").await;
         let action = |name: &str| format!("{}/{name}?api-version=2024-06-10-preview", cluster("First"));
         let (request, revoke) = (action("requestAdminCredential"), action("revokeCredentials"));
@@ -117,9 +132,12 @@ async fn no_credential_escapes_a_revocation() {
     }
 }
 
+#[rstest]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn of_changes_to_the_same_version_one_is_made() {
-    let rig = Rig::new().await;
+async fn of_changes_to_the_same_version_one_is_made(
+    #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
+) {
+    let Some(rig) = Rig::new(engine).await else { return };
     rig.made("First").await;
     let url = cluster_url("First");
     let etag = rig.get(&url).await.header("etag").to_owned();

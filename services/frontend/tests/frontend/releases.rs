@@ -1,6 +1,7 @@
 use pilothouse_clusters_service_api::simulated::{Call, Fault};
+use rstest::rstest;
 
-use crate::support::{Rig, SUBSCRIPTION, VERSION};
+use crate::support::{Engine, Rig, SUBSCRIPTION, VERSION};
 
 fn below(kind: &str) -> String {
     format!(
@@ -8,9 +9,10 @@ fn below(kind: &str) -> String {
     )
 }
 
+#[rstest]
 #[tokio::test]
-async fn versions_are_those_of_clusters_service() {
-    let rig = Rig::new().await;
+async fn versions_are_those_of_clusters_service(#[values(Engine::Sqlite, Engine::Postgres)] engine: Engine) {
+    let Some(rig) = Rig::new(engine).await else { return };
     let listed = rig.get(&below("hcpOpenShiftVersions")).await;
     assert_eq!(listed.status, 200, "{}", listed.text);
     assert_eq!(listed.body.get("nextLink"), None);
@@ -30,9 +32,12 @@ async fn versions_are_those_of_clusters_service() {
     rig.stop().await;
 }
 
+#[rstest]
 #[tokio::test]
-async fn roles_are_told_for_every_minor_that_is_offered() {
-    let rig = Rig::new().await;
+async fn roles_are_told_for_every_minor_that_is_offered(
+    #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
+) {
+    let Some(rig) = Rig::new(engine).await else { return };
     let listed = rig.get(&below("hcpOperatorIdentityRoleSets")).await;
     assert_eq!(listed.status, 200, "{}", listed.text);
     let sets = listed.body["value"].as_array().unwrap();
@@ -50,9 +55,12 @@ async fn roles_are_told_for_every_minor_that_is_offered() {
     rig.stop().await;
 }
 
+#[rstest]
 #[tokio::test]
-async fn versions_that_were_never_told_are_not_made_up() {
-    let rig = Rig::new().await;
+async fn versions_that_were_never_told_are_not_made_up(
+    #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
+) {
+    let Some(rig) = Rig::new(engine).await else { return };
     rig.clusters_service.inject(Fault::Unavailable, Call::is_read);
     for kind in ["hcpOpenShiftVersions", "hcpOpenShiftVersions/4.20.8", "hcpOperatorIdentityRoleSets"] {
         let refused = rig.get(&below(kind)).await;

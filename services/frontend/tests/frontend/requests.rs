@@ -10,13 +10,19 @@ use pilothouse_records::catalog;
 use pilothouse_runtime::{Clock, Shutdown};
 use pilothouse_store::{Location, Options, Store};
 use prometheus_client::registry::Registry;
+use rstest::rstest;
 use serde_json::json;
 
-use crate::support::{PATIENCE, Rig, SUBSCRIPTION, VERSION, cluster, cluster_body, cluster_url, pool};
+use crate::support::{
+    Engine, PATIENCE, Rig, SUBSCRIPTION, VERSION, cluster, cluster_body, cluster_url, pool,
+};
 
+#[rstest]
 #[tokio::test]
-async fn paths_and_methods_that_are_not_served_are_not_found() {
-    let rig = Rig::new().await;
+async fn paths_and_methods_that_are_not_served_are_not_found(
+    #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
+) {
+    let Some(rig) = Rig::new(engine).await else { return };
     let below = format!("/subscriptions/{SUBSCRIPTION}/providers/Microsoft.RedHatOpenShift");
     for (method, url) in [
         (Method::GET, "/nothing".to_owned()),
@@ -44,9 +50,12 @@ async fn paths_and_methods_that_are_not_served_are_not_found() {
     rig.stop().await;
 }
 
+#[rstest]
 #[tokio::test]
-async fn what_needs_no_subscription_is_answered_without_one() {
-    let rig = Rig::unregistered().await;
+async fn what_needs_no_subscription_is_answered_without_one(
+    #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
+) {
+    let Some(rig) = Rig::unregistered(engine).await else { return };
     let health = rig.get("/healthz").await;
     assert_eq!((health.status, health.text.as_str()), (200, ""));
     assert_eq!(rig.get("/location").await.text, "here");
@@ -73,9 +82,10 @@ async fn what_needs_no_subscription_is_answered_without_one() {
     rig.stop().await;
 }
 
+#[rstest]
 #[tokio::test]
-async fn versions_are_asked_for_by_name() {
-    let rig = Rig::new().await;
+async fn versions_are_asked_for_by_name(#[values(Engine::Sqlite, Engine::Postgres)] engine: Engine) {
+    let Some(rig) = Rig::new(engine).await else { return };
     let path = cluster("First");
     for (url, status, code) in [
         (path.clone(), 400, "InvalidParameter"),
@@ -99,9 +109,10 @@ async fn versions_are_asked_for_by_name() {
     rig.stop().await;
 }
 
+#[rstest]
 #[tokio::test]
-async fn bodies_are_json_of_limited_size() {
-    let rig = Rig::new().await;
+async fn bodies_are_json_of_limited_size(#[values(Engine::Sqlite, Engine::Postgres)] engine: Engine) {
+    let Some(rig) = Rig::new(engine).await else { return };
     let url = cluster_url("First");
     let json = ("content-type", "application/json");
     let text = ("content-type", "text/plain");
@@ -139,9 +150,12 @@ async fn bodies_are_json_of_limited_size() {
     rig.stop().await;
 }
 
+#[rstest]
 #[tokio::test]
-async fn names_that_nothing_can_have_lead_nowhere() {
-    let rig = Rig::new().await;
+async fn names_that_nothing_can_have_lead_nowhere(
+    #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
+) {
+    let Some(rig) = Rig::new(engine).await else { return };
     rig.made("First").await;
     let long = "x".repeat(1500);
     for name in [long.as_str(), "a%F4%8F%BF%BFb"] {
@@ -157,9 +171,10 @@ async fn names_that_nothing_can_have_lead_nowhere() {
     rig.stop().await;
 }
 
+#[rstest]
 #[tokio::test]
-async fn answers_carry_the_ids_of_their_requests() {
-    let rig = Rig::new().await;
+async fn answers_carry_the_ids_of_their_requests(#[values(Engine::Sqlite, Engine::Postgres)] engine: Engine) {
+    let Some(rig) = Rig::new(engine).await else { return };
     let headers = [
         ("x-ms-client-request-id", "mine"),
         ("x-ms-correlation-request-id", "theirs"),
@@ -176,9 +191,10 @@ async fn answers_carry_the_ids_of_their_requests() {
     rig.stop().await;
 }
 
+#[rstest]
 #[tokio::test]
-async fn who_made_and_changed_a_resource_is_kept() {
-    let rig = Rig::new().await;
+async fn who_made_and_changed_a_resource_is_kept(#[values(Engine::Sqlite, Engine::Postgres)] engine: Engine) {
+    let Some(rig) = Rig::new(engine).await else { return };
     let by = |name: &str| {
         json!({"createdBy": name, "createdByType": "User", "lastModifiedBy": name,
         "lastModifiedByType": "User", "createdAt": "2026-01-01T00:00:00Z", "lastModifiedAt": "2026-01-02T00:00:00Z"})

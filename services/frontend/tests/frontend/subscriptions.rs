@@ -1,18 +1,21 @@
 use http::Method;
 use pilothouse_arm::ProvisioningState;
-use pilothouse_records::{Cluster, Operation, Request};
+use pilothouse_records::{Cluster, Operation, Request, SubscriptionState};
 use pilothouse_runtime::Clock;
-use pilothouse_store::Location;
+use rstest::rstest;
 use serde_json::json;
 
 use crate::support::{
-    Rig, SUBSCRIPTION, VERSION, cluster, cluster_body, cluster_url, pool, pool_body, subscription,
+    Engine, Rig, SUBSCRIPTION, VERSION, cluster, cluster_body, cluster_url, pool, pool_body, subscription,
     subscription_url,
 };
 
+#[rstest]
 #[tokio::test]
-async fn the_state_of_a_subscription_decides_what_can_be_done_in_it() {
-    let rig = Rig::unregistered().await;
+async fn the_state_of_a_subscription_decides_what_can_be_done_in_it(
+    #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
+) {
+    let Some(rig) = Rig::unregistered(engine).await else { return };
     let tags = json!({"tags": {"a": "b"}});
     let resources = json!({"resources": []});
     let preflight = cluster_url("x").replace("hcpOpenShiftClusters/x", "deployments/x/preflight");
@@ -54,9 +57,12 @@ async fn the_state_of_a_subscription_decides_what_can_be_done_in_it() {
     rig.stop().await;
 }
 
+#[rstest]
 #[tokio::test]
-async fn a_subscription_is_shown_as_it_was_told_and_not_as_it_is_kept() {
-    let rig = Rig::unregistered().await;
+async fn a_subscription_is_shown_as_it_was_told_and_not_as_it_is_kept(
+    #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
+) {
+    let Some(rig) = Rig::unregistered(engine).await else { return };
     let url = format!("/SUBSCRIPTIONS/{}?api-version=2.0", SUBSCRIPTION.to_uppercase());
     let missing = rig.get(&url).await;
     assert_eq!((missing.status, missing.code()), (404, "SubscriptionNotFound"));
@@ -104,11 +110,12 @@ async fn filled(rig: &Rig, count: usize) {
     }
 }
 
+#[rstest]
 #[tokio::test]
-async fn a_deleted_subscription_takes_everything_along_however_much_it_is() {
-    let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("store.db").into_os_string().into_string().unwrap();
-    let rig = Rig::at(Location::sqlite(path)).await;
+async fn a_deleted_subscription_takes_everything_along_however_much_it_is(
+    #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
+) {
+    let Some(rig) = Rig::unregistered(engine).await else { return };
     let registered = json!({"state": "Registered", "registrationDate": "now"});
     rig.put(&subscription_url(), &registered).await;
     filled(&rig, 300).await;
@@ -133,20 +140,23 @@ async fn a_deleted_subscription_takes_everything_along_however_much_it_is() {
     rig.stop().await;
 }
 
+#[rstest]
 #[tokio::test]
-async fn what_a_frontend_left_of_a_deleted_subscription_the_next_one_does() {
-    let rig = Rig::new().await;
+async fn what_a_frontend_left_of_a_deleted_subscription_the_next_one_does(
+    #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
+) {
+    let Some(rig) = Rig::new(engine).await else { return };
     rig.made("First").await;
     rig.put(&pool("one"), &pool_body(1)).await;
-    let store = rig.records.store().clone();
-    let records = rig.records.clone();
-    rig.stop().await;
-    let mut told = records.subscription_get(subscription()).await.unwrap().unwrap();
-    told.state = pilothouse_records::SubscriptionState::Deleted;
-    told.deletion_pending = true;
-    records.subscription_replace(subscription(), &told).await.unwrap();
-
-    let next = Rig::over(store).await;
+    let next = rig
+        .restarted_after(async |records| {
+            let mut told = records.subscription_get(subscription()).await.unwrap().unwrap();
+            told.state = SubscriptionState::Deleted;
+            told.deletion_pending = true;
+            records.subscription_replace(subscription(), &told).await.unwrap();
+        })
+        .await;
+    let records = &next.records;
     let deadline = tokio::time::Instant::now() + crate::support::PATIENCE;
     while !records.subscription_deletion_pending().await.unwrap().is_empty() {
         assert!(tokio::time::Instant::now() < deadline);

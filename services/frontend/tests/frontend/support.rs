@@ -10,15 +10,17 @@ use pilothouse_frontend::{Config, Deps, Notifications, Service};
 use pilothouse_http::{Client, ClientBuilder, Context, Health};
 use pilothouse_records::{Operation, Records, Request, Stored, catalog};
 use pilothouse_runtime::{Clock, OnExit, Reason, Shutdown, Tasks};
-use pilothouse_store::{Location, Options, Store};
+use pilothouse_store::{Options, Store};
+pub(crate) use pilothouse_test_support::Engine;
 use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
+use tempfile::TempDir;
 
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 pub(crate) const SUBSCRIPTION: &str = "0b1f6471-1bf0-4dda-aec3-cb9272f09590";
 pub(crate) const VERSION: &str = "api-version=2026-10-01";
 
-/// A frontend over a store in memory, with a simulated Clusters Service; the test is the backend.
+/// A frontend over an empty store, with a simulated Clusters Service; the test is the backend.
 pub(crate) struct Rig {
     pub(crate) records: Records,
     pub(crate) clusters_service: Simulated,
@@ -26,6 +28,8 @@ pub(crate) struct Rig {
     client: Client,
     shutdown: Shutdown,
     tasks: Tasks,
+    /// Of the store, if it is a file.
+    folder: TempDir,
 }
 
 pub(crate) struct Reply {
@@ -36,25 +40,21 @@ pub(crate) struct Reply {
 }
 
 impl Rig {
-    /// A frontend with a registered subscription.
-    pub(crate) async fn new() -> Self {
-        let rig = Self::unregistered().await;
+    /// A frontend with a registered subscription. None, after saying so, if the machine lacks the engine.
+    pub(crate) async fn new(engine: Engine) -> Option<Self> {
+        let rig = Self::unregistered(engine).await?;
         let body = json!({"state": "Registered", "registrationDate": "now", "properties": {"tenantId": "t"}});
         assert_eq!(rig.put(&subscription_url(), &body).await.status, 200);
-        rig
+        Some(rig)
     }
 
-    pub(crate) async fn unregistered() -> Self {
-        Self::at(Location::memory()).await
+    pub(crate) async fn unregistered(engine: Engine) -> Option<Self> {
+        let folder = tempfile::tempdir().unwrap();
+        let store = empty_store(engine, &folder).await?;
+        Some(Self::over(store, folder).await)
     }
 
-    pub(crate) async fn at(location: Location) -> Self {
-        let options = Options::new(location, catalog().unwrap(), Shutdown::new());
-        Self::over(Store::open(options).await.unwrap()).await
-    }
-
-    /// A frontend over a store that others may use as well.
-    pub(crate) async fn over(store: Store) -> Self {
+    async fn over(store: Store, folder: TempDir) -> Self {
         let shutdown = Shutdown::new();
         let tasks = Tasks::new("test", shutdown.clone());
         let clusters_service = Simulated::start(Mode::Automatic).await;
@@ -82,7 +82,8 @@ impl Rig {
         tasks.spawn("frontend", OnExit::StopProcess, async move { Ok(service.run(switch).await?) });
         // Shorter than what the frontend asks for when it cannot answer, which would be waited for otherwise.
         let client = ClientBuilder::new(PATIENCE / 2).build().unwrap();
-        Self { records: Records::new(store), clusters_service, base, client, shutdown, tasks }
+        let records = Records::new(store);
+        Self { records, clusters_service, base, client, shutdown, tasks, folder: folder }
     }
 
     pub(crate) async fn call(
@@ -157,90 +158,7 @@ impl Rig {
 
     /// What the backend does when all goes well: everything that is under way on a cluster is carried out.
     pub(crate) async fn succeed(&self, name: &str) {
-        let id: ResourceId = cluster(name).parse().unwrap();
-        for operation in self.records.operation_active_on(&id).await.unwrap() {
-            self.carry_out(operation, &id).await;
-        }
-    }
-
-    async fn carry_out(&self, mut operation: Stored<Operation>, id: &ResourceId) {
-        let context = Context::new(PATIENCE);
-        let client = self.clusters_service.client();
-        let mut change = self.records.change(subscription()).unwrap();
-        let mut cluster = self.records.cluster_get(id).await.unwrap().unwrap();
-        let ask = operation.clusters_service_request.clone();
-        let ask = |form: &str| ask.clone().unwrap_or_else(|| panic!("nothing is asked for: {form}"));
-        let cluster_id = cluster.clusters_service_id.clone().map(|id| id.parse::<ClusterId>().unwrap());
-        let succeeded = ProvisioningState::Succeeded;
-        if operation.resource == *id {
-            match operation.request {
-                Request::Create => {
-                    let ask = serde_json::from_value(ask("cluster")).unwrap();
-                    let made = client.cluster_create(&context, &ask).await.unwrap();
-                    cluster.clusters_service_id = Some(made.id.to_string());
-                }
-                Request::RequestCredential => {
-                    let ask: NewBreakGlassCredential = serde_json::from_value(ask("credential")).unwrap();
-                    let made = client.break_glass_create(&context, &cluster_id.unwrap(), &ask).await.unwrap();
-                    operation.credential.as_mut().unwrap().clusters_service_id = Some(made.id.to_string());
-                }
-                Request::RevokeCredentials => {
-                    client.break_glass_revoke_all(&context, &cluster_id.unwrap()).await.unwrap();
-                    cluster.revocation = None;
-                }
-                Request::Update => {
-                    if let Some(ask) = operation.clusters_service_request.clone() {
-                        let ask = serde_json::from_value(ask).unwrap();
-                        client.cluster_update(&context, &cluster_id.unwrap(), &ask).await.unwrap();
-                    }
-                }
-                Request::Delete => panic!("nothing here deletes"),
-            }
-            if matches!(operation.request, Request::Create | Request::Update) {
-                cluster.active_operation = None;
-                cluster.resource.status.provisioning_state = succeeded;
-            }
-            change.cluster_replace(&cluster).unwrap();
-        } else if let Some(mut pool) = self.records.node_pool_get(&operation.resource).await.unwrap() {
-            let cluster_id = cluster_id.unwrap();
-            match (operation.request, operation.clusters_service_request.clone()) {
-                (Request::Create, Some(ask)) => {
-                    let ask: NewNodePool = serde_json::from_value(ask).unwrap();
-                    client.node_pool_create(&context, &cluster_id, &ask).await.unwrap();
-                }
-                (Request::Update, Some(ask)) => {
-                    let ask: NodePoolUpdate = serde_json::from_value(ask).unwrap();
-                    let name = operation.resource.name().to_lowercase().parse().unwrap();
-                    client.node_pool_update(&context, &cluster_id, &name, &ask).await.unwrap();
-                }
-                (Request::Update, None) => {}
-                other => panic!("nothing here does {other:?}"),
-            }
-            pool.active_operation = None;
-            pool.resource.status.provisioning_state = succeeded;
-            change.node_pool_replace(&pool).unwrap();
-        } else {
-            let mut auth = self.records.external_auth_get(&operation.resource).await.unwrap().unwrap();
-            let cluster_id = cluster_id.unwrap();
-            match (operation.request, operation.clusters_service_request.clone()) {
-                (Request::Create, Some(ask)) => {
-                    let ask = serde_json::from_value(ask).unwrap();
-                    client.external_auth_create(&context, &cluster_id, &ask).await.unwrap();
-                }
-                (Request::Update, Some(ask)) => {
-                    let ask = serde_json::from_value(ask).unwrap();
-                    let name = operation.resource.name().to_lowercase().parse().unwrap();
-                    client.external_auth_update(&context, &cluster_id, &name, &ask).await.unwrap();
-                }
-                (Request::Update, None) => {}
-                other => panic!("nothing here does {other:?}"),
-            }
-            auth.active_operation = None;
-            auth.resource.status.provisioning_state = succeeded;
-            change.external_auth_replace(&auth).unwrap();
-        }
-        operation.enter(succeeded, Clock::system().now());
-        change.operation_replace(&operation).unwrap().commit().await.unwrap();
+        succeed(&self.records, &self.clusters_service, name).await;
     }
 
     /// Puts a cluster into a state, whatever led there.
@@ -264,10 +182,122 @@ impl Rig {
     }
 
     pub(crate) async fn stop(self) {
+        self.stopped().await;
+    }
+
+    /// Stops it, lets something happen to what it stored, and starts another one over that.
+    pub(crate) async fn restarted_after(self, meanwhile: impl AsyncFnOnce(&Records)) -> Self {
+        let (records, folder) = self.stopped().await;
+        meanwhile(&records).await;
+        Self::over(records.store().clone(), folder).await
+    }
+
+    async fn stopped(self) -> (Records, TempDir) {
         self.shutdown.request(Reason::Asked("the test is over".into()));
         self.tasks.drain(PATIENCE).await.unwrap();
         assert_eq!(self.shutdown.reason(), Some(Reason::Asked("the test is over".into())));
+        (self.records, self.folder)
     }
+}
+
+/// What the backend does when all goes well: everything that is under way on a cluster is carried out.
+pub(crate) async fn succeed(records: &Records, clusters_service: &Simulated, name: &str) {
+    let id: ResourceId = cluster(name).parse().unwrap();
+    for operation in records.operation_active_on(&id).await.unwrap() {
+        carry_out(records, clusters_service, operation, &id).await;
+    }
+}
+
+async fn carry_out(
+    records: &Records,
+    clusters_service: &Simulated,
+    mut operation: Stored<Operation>,
+    id: &ResourceId,
+) {
+    let context = Context::new(PATIENCE);
+    let client = clusters_service.client();
+    let mut change = records.change(subscription()).unwrap();
+    let mut cluster = records.cluster_get(id).await.unwrap().unwrap();
+    let ask = operation.clusters_service_request.clone();
+    let ask = |form: &str| ask.clone().unwrap_or_else(|| panic!("nothing is asked for: {form}"));
+    let cluster_id = cluster.clusters_service_id.clone().map(|id| id.parse::<ClusterId>().unwrap());
+    let succeeded = ProvisioningState::Succeeded;
+    if operation.resource == *id {
+        match operation.request {
+            Request::Create => {
+                let ask = serde_json::from_value(ask("cluster")).unwrap();
+                let made = client.cluster_create(&context, &ask).await.unwrap();
+                cluster.clusters_service_id = Some(made.id.to_string());
+            }
+            Request::RequestCredential => {
+                let ask: NewBreakGlassCredential = serde_json::from_value(ask("credential")).unwrap();
+                let made = client.break_glass_create(&context, &cluster_id.unwrap(), &ask).await.unwrap();
+                operation.credential.as_mut().unwrap().clusters_service_id = Some(made.id.to_string());
+            }
+            Request::RevokeCredentials => {
+                client.break_glass_revoke_all(&context, &cluster_id.unwrap()).await.unwrap();
+                cluster.revocation = None;
+            }
+            Request::Update => {
+                if let Some(ask) = operation.clusters_service_request.clone() {
+                    let ask = serde_json::from_value(ask).unwrap();
+                    client.cluster_update(&context, &cluster_id.unwrap(), &ask).await.unwrap();
+                }
+            }
+            Request::Delete => panic!("nothing here deletes"),
+        }
+        if matches!(operation.request, Request::Create | Request::Update) {
+            cluster.active_operation = None;
+            cluster.resource.status.provisioning_state = succeeded;
+        }
+        change.cluster_replace(&cluster).unwrap();
+    } else if let Some(mut pool) = records.node_pool_get(&operation.resource).await.unwrap() {
+        let cluster_id = cluster_id.unwrap();
+        match (operation.request, operation.clusters_service_request.clone()) {
+            (Request::Create, Some(ask)) => {
+                let ask: NewNodePool = serde_json::from_value(ask).unwrap();
+                client.node_pool_create(&context, &cluster_id, &ask).await.unwrap();
+            }
+            (Request::Update, Some(ask)) => {
+                let ask: NodePoolUpdate = serde_json::from_value(ask).unwrap();
+                let name = operation.resource.name().to_lowercase().parse().unwrap();
+                client.node_pool_update(&context, &cluster_id, &name, &ask).await.unwrap();
+            }
+            (Request::Update, None) => {}
+            other => panic!("nothing here does {other:?}"),
+        }
+        pool.active_operation = None;
+        pool.resource.status.provisioning_state = succeeded;
+        change.node_pool_replace(&pool).unwrap();
+    } else {
+        let mut auth = records.external_auth_get(&operation.resource).await.unwrap().unwrap();
+        let cluster_id = cluster_id.unwrap();
+        match (operation.request, operation.clusters_service_request.clone()) {
+            (Request::Create, Some(ask)) => {
+                let ask = serde_json::from_value(ask).unwrap();
+                client.external_auth_create(&context, &cluster_id, &ask).await.unwrap();
+            }
+            (Request::Update, Some(ask)) => {
+                let ask = serde_json::from_value(ask).unwrap();
+                let name = operation.resource.name().to_lowercase().parse().unwrap();
+                client.external_auth_update(&context, &cluster_id, &name, &ask).await.unwrap();
+            }
+            (Request::Update, None) => {}
+            other => panic!("nothing here does {other:?}"),
+        }
+        auth.active_operation = None;
+        auth.resource.status.provisioning_state = succeeded;
+        change.external_auth_replace(&auth).unwrap();
+    }
+    operation.enter(succeeded, Clock::system().now());
+    change.operation_replace(&operation).unwrap().commit().await.unwrap();
+}
+
+/// None, after saying so, if the machine lacks the engine.
+pub(crate) async fn empty_store(engine: Engine, folder: &TempDir) -> Option<Store> {
+    let location = engine.location(folder.path())?.parse().unwrap();
+    let options = Options::new(location, catalog().unwrap(), Shutdown::new());
+    Some(Store::open(options).await.unwrap())
 }
 
 /// Header names in tests are few.

@@ -2,9 +2,10 @@
 
 use pilothouse_arm::ProvisioningState;
 use pilothouse_clusters_service_api::simulated::{Call, Fault};
+use rstest::rstest;
 use serde_json::{Value, json};
 
-use crate::support::{Rig, cluster, cluster_body, cluster_url, pool, pool_body, subscription};
+use crate::support::{Engine, Rig, cluster, cluster_body, cluster_url, pool, pool_body, subscription};
 
 /// What was asked for last, without what ties it to the work.
 fn asked(rig: &Rig) -> Value {
@@ -13,9 +14,12 @@ fn asked(rig: &Rig) -> Value {
     body
 }
 
+#[rstest]
 #[tokio::test]
-async fn of_a_cluster_only_what_differs_is_asked_for() {
-    let rig = Rig::new().await;
+async fn of_a_cluster_only_what_differs_is_asked_for(
+    #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
+) {
+    let Some(rig) = Rig::new(engine).await else { return };
     rig.made("First").await;
     for (patch, expected) in [
         (
@@ -56,9 +60,12 @@ async fn of_a_cluster_only_what_differs_is_asked_for() {
     rig.stop().await;
 }
 
+#[rstest]
 #[tokio::test]
-async fn what_nobody_acts_on_is_asked_of_nobody_unless_the_last_change_did_not_come_to_be() {
-    let rig = Rig::new().await;
+async fn what_nobody_acts_on_is_asked_of_nobody_unless_the_last_change_did_not_come_to_be(
+    #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
+) {
+    let Some(rig) = Rig::new(engine).await else { return };
     rig.made("First").await;
     rig.put(&pool("one"), &pool_body(1)).await;
     rig.succeed("First").await;
@@ -91,9 +98,12 @@ fn pool_id() -> pilothouse_arm::ResourceId {
     format!("{}/nodePools/one", cluster("First")).parse().unwrap()
 }
 
+#[rstest]
 #[tokio::test]
-async fn of_a_node_pool_only_what_differs_is_asked_for() {
-    let rig = Rig::new().await;
+async fn of_a_node_pool_only_what_differs_is_asked_for(
+    #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
+) {
+    let Some(rig) = Rig::new(engine).await else { return };
     rig.made("First").await;
     rig.put(&pool("one"), &pool_body(1)).await;
     rig.succeed("First").await;
@@ -123,9 +133,12 @@ async fn of_a_node_pool_only_what_differs_is_asked_for() {
     rig.stop().await;
 }
 
+#[rstest]
 #[tokio::test]
-async fn a_change_that_is_refused_is_told_with_its_field_and_leaves_everything_as_it_was() {
-    let rig = Rig::new().await;
+async fn a_change_that_is_refused_is_told_with_its_field_and_leaves_everything_as_it_was(
+    #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
+) {
+    let Some(rig) = Rig::new(engine).await else { return };
     rig.made("First").await;
     rig.put(&pool("one"), &pool_body(1)).await;
     rig.succeed("First").await;
@@ -162,9 +175,12 @@ async fn a_change_that_is_refused_is_told_with_its_field_and_leaves_everything_a
     rig.stop().await;
 }
 
+#[rstest]
 #[tokio::test]
-async fn a_cluster_does_not_leave_its_node_pools_behind() {
-    let rig = Rig::new().await;
+async fn a_cluster_does_not_leave_its_node_pools_behind(
+    #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
+) {
+    let Some(rig) = Rig::new(engine).await else { return };
     rig.made("First").await;
     rig.put(&pool("one"), &pool_body(1)).await;
     rig.succeed("First").await;
