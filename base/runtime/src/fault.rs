@@ -3,8 +3,8 @@
 //! Whoever writes something that must survive being cut off marks the moments before and after it:
 //! `fault::point("records.commit.before")`. A process of a debug build then
 //!
-//! - is dead at the n-th passing of a point if [`FAULT_VARIABLE`] says `name:n`: nothing is unwound, flushed or
-//!   given back, as if it were killed,
+//! - kills itself with the signal that cannot be caught at the n-th passing of a point if [`FAULT_VARIABLE`] says
+//!   `name:n`: nothing is unwound, flushed or given back,
 //! - writes the name of every point it passes to the file that [`FAULT_TRACE_VARIABLE`] names, one to a line, so that
 //!   a test can learn which passings there are and go through all of them.
 //!
@@ -34,6 +34,9 @@ mod armed {
     use std::io::Write as _;
     use std::sync::{LazyLock, Mutex, PoisonError};
 
+    use nix::sys::signal::{Signal, kill};
+    use nix::unistd::Pid;
+
     struct Plan {
         /// The point, and at which passing of it.
         fatal: Option<(String, u64)>,
@@ -61,6 +64,8 @@ mod armed {
             let _ = trace.write_all(format!("{name}\n").as_bytes());
         }
         if fatal.as_ref().is_some_and(|(fatal, at)| fatal == name && at == count) {
+            // It is there before the call returns; what follows is for whom even that would be too late.
+            let _ = kill(Pid::this(), Signal::SIGKILL);
             std::process::abort();
         }
     }

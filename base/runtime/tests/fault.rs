@@ -26,6 +26,6 @@ fn a_process_dies_at_the_named_passing_and_traces_every_one() {
         std::fs::remove_file(&trace).unwrap();
         (status.signal(), passed)
     };
-    assert_eq!(run("two:2"), (Some(6), "one\ntwo\ntwo\n".to_owned()));
+    assert_eq!(run("two:2"), (Some(9), "one\ntwo\ntwo\n".to_owned()));
     assert_eq!(run("two:3"), (None, "one\ntwo\ntwo\nthree\n".to_owned()));
 }

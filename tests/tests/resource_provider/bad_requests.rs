@@ -16,7 +16,9 @@ mod updates;
 use http::Method;
 use pilothouse_clusters_service_api::simulated::Mode;
 use pilothouse_test_support::eventually;
+use rstest::rstest;
 
+pub(crate) use self::credentials::right as right_credential_request;
 use self::row::{Expected, Row};
 use crate::bodies::{cluster, cluster_id, external_auth, node_pool, with};
 use crate::provider::{DELETED, Engine, LIMIT, Provider, Reply, SUSPENDED, UNREGISTERED, WARNED, versioned};
@@ -81,9 +83,12 @@ fn seen(reply: &Reply) -> Expected {
     Expected { status: reply.status, code: text(&error["code"]), targets }
 }
 
+#[rstest]
 #[tokio::test(flavor = "multi_thread")]
-async fn bad_requests_are_refused_exactly_and_change_nothing() {
-    let Some(provider) = Provider::start(Engine::Sqlite, Mode::Automatic).await else { return };
+async fn bad_requests_are_refused_exactly_and_change_nothing(
+    #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
+) {
+    let Some(provider) = Provider::start(engine, Mode::Automatic).await else { return };
     furnish(&provider).await;
     let table = table();
     assert!(table.len() >= 150, "{} rows", table.len());

@@ -4,6 +4,7 @@
 //! * `sdk`: Azure's own SDK, unmodified, over the whole life of every kind of resource.
 //! * `bad_requests`: a table of what must be refused, how, and that it changes nothing.
 //! * `schemathesis`: requests drawn from our own OpenAPI documents.
+//! * `faults`: killed between any two writes, the work ends the same way, once.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 

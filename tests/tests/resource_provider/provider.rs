@@ -7,8 +7,9 @@ use http::{HeaderMap, HeaderName, Method};
 use pilothouse_clusters_service_api::simulated::{Mode, Simulated};
 use pilothouse_http::{Client, ClientBuilder, Health};
 use pilothouse_runtime::{Clock, OnExit, Reason, Shutdown, Tasks};
-use pilothouse_store::{Location, Options, Revision, Store};
-use pilothouse_test_support::{eventually, postgres};
+use pilothouse_store::{Options, Revision, Store};
+pub(crate) use pilothouse_test_support::Engine;
+use pilothouse_test_support::eventually;
 use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -26,13 +27,6 @@ pub(crate) const UNREGISTERED: &str = "00000000-0000-0000-0000-00000000000b";
 pub(crate) const WARNED: &str = "00000000-0000-0000-0000-00000000000c";
 pub(crate) const SUSPENDED: &str = "00000000-0000-0000-0000-00000000000d";
 pub(crate) const DELETED: &str = "00000000-0000-0000-0000-00000000000e";
-
-/// Where the records are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Engine {
-    Sqlite,
-    Postgres,
-}
 
 /// A resource provider with one registered subscription.
 pub(crate) struct Provider {
@@ -57,13 +51,7 @@ impl Provider {
     /// Starts one; `None`, and said so, where there is no PostgreSQL.
     pub(crate) async fn start(engine: Engine, mode: Mode) -> Option<Self> {
         let folder = tempfile::tempdir().unwrap();
-        let location = match engine {
-            Engine::Sqlite => Location::sqlite(folder.path().join("records.db").to_str().unwrap()),
-            Engine::Postgres => {
-                let server = postgres::shared()?;
-                format!("{}?schema=documents", server.fresh_database()).parse().unwrap()
-            }
-        };
+        let location = engine.location(folder.path())?.parse().unwrap();
         let catalog = pilothouse_records::catalog().unwrap();
         let store = Store::open(Options::new(location, catalog, Shutdown::new())).await.unwrap();
         let shutdown = Shutdown::new();

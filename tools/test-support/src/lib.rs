@@ -21,6 +21,7 @@
 //! }
 //! ```
 
+pub mod engine;
 pub mod environment;
 pub mod eventually;
 pub mod postgres;
@@ -31,4 +32,5 @@ pub mod upstream;
 
 mod keeper;
 
+pub use engine::Engine;
 pub use eventually::eventually;

@@ -10,7 +10,7 @@ const ORGANISATION: &str = "system:masters";
 const TARGET: &str = "certificateSigningRequest";
 
 /// What has to be asked for.
-pub(super) fn right() -> Value {
+pub(crate) fn right() -> Value {
     json!({ (TARGET): signing_request(USER, &[ORGANISATION]) })
 }
 
