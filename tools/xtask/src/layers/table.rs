@@ -46,7 +46,7 @@ const SQL: &[&str] = &["sqlx"];
 /// From the bottom up.
 pub(super) const LAYERS: &[Layer] = &[
     Layer {
-        folders: &["base/arm", "base/crds"],
+        folders: &["base/arm", "base/cel", "base/crds"],
         may_use: &[],
         must_not_use: &[RUNTIMES, HTTP_SERVERS, SQL, UNTYPED_ERRORS],
         why: "vocabulary is pure and knows nobody",

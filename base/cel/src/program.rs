@@ -1,0 +1,93 @@
+//! An expression that was read and checked.
+
+use serde_json::Value as Json;
+
+use crate::ast::Expression;
+use crate::check::Checker;
+use crate::error::{CompileError, EvaluationError, Problem};
+use crate::evaluate::Evaluator;
+use crate::parser;
+use crate::types::Type;
+use crate::value::Value;
+
+/// An expression, ready to be evaluated any number of times.
+#[derive(Debug)]
+pub struct Program {
+    root: Expression,
+    kind: Type,
+    used: Vec<String>,
+}
+
+/// What a variable stands for.
+#[derive(Debug, Clone, Copy)]
+pub enum Variable<'a> {
+    /// A value of this type.
+    Value(&'a Json, &'a Type),
+    /// A value that may be missing.
+    Optional(Option<&'a Json>, &'a Type),
+}
+
+/// What came out.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum Answer {
+    /// A truth value.
+    Bool(bool),
+    /// Text.
+    Text(String),
+    /// Something else, of this type.
+    Other(&'static str),
+}
+
+/// What came out, and what it cost.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Evaluation {
+    /// The value, or why there is none.
+    pub answer: Result<Answer, EvaluationError>,
+    /// In Kubernetes' units.
+    pub cost: u64,
+}
+
+impl Program {
+    /// Reads an expression over variables of these types.
+    pub fn compile(text: &str, variables: &[(&str, Type)]) -> Result<Self, CompileError> {
+        let refused = |problems: Vec<Problem>| CompileError::new(text, problems);
+        let mut root = parser::parse(text).map_err(|problem| refused(vec![problem]))?;
+        let mut checker = Checker::new(variables);
+        let kind = checker.run(&mut root).map_err(refused)?;
+        Ok(Self { root, kind, used: checker.used })
+    }
+
+    /// The type of what comes out.
+    pub fn kind(&self) -> &Type {
+        &self.kind
+    }
+
+    /// Whether the expression mentions a variable.
+    pub fn uses(&self, variable: &str) -> bool {
+        self.used.iter().any(|used| used == variable)
+    }
+
+    /// Evaluates the expression, and gives up beyond the limit.
+    pub fn evaluate<'a>(&'a self, variables: &[(&'a str, Variable<'a>)], limit: u64) -> Evaluation {
+        let mut given = Vec::with_capacity(variables.len());
+        for (name, variable) in variables {
+            let value = match variable {
+                Variable::Value(json, kind) => Value::lift(json, kind),
+                Variable::Optional(None, _) => Ok(Value::Optional(None)),
+                Variable::Optional(Some(json), kind) => Value::lift(json, kind).map(Value::some),
+            };
+            match value {
+                Ok(value) => given.push((*name, value)),
+                Err(error) => return Evaluation { answer: Err(error), cost: 0 },
+            }
+        }
+        let mut evaluator = Evaluator::new(given, limit);
+        let answer = evaluator.value(&self.root).map(|value| match value {
+            Value::Bool(value) => Answer::Bool(value),
+            Value::String(text) => Answer::Text(text.as_str().to_owned()),
+            other => Answer::Other(other.type_name()),
+        });
+        Evaluation { answer, cost: evaluator.cost() }
+    }
+}
