@@ -5,15 +5,19 @@ use axum::response::Response;
 use bytes::{BufMut as _, Bytes, BytesMut};
 use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, WARNING};
 use http::{HeaderMap, HeaderValue, StatusCode};
+use http_body_util::BodyExt as _;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::catalogue::Resource;
+use crate::protobuf;
 use crate::request::Parameters;
 use crate::status::Failure;
+use crate::storage;
 use crate::table::{self, IncludeObject};
 
 pub(crate) const JSON: &str = "application/json";
+pub(crate) const YAML: &str = "application/yaml";
 
 /// How objects are shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,14 +48,32 @@ impl Form {
                 if !matches!(media, "" | "*/*" | "application/*" | JSON) {
                     return None;
                 }
-                match parts.find_map(|part| part.strip_prefix("as=")) {
+                let parameter =
+                    |name: &str| parts.clone().find_map(|part| part.strip_prefix(name)?.strip_prefix('='));
+                // All these forms are of one version.
+                let known = parameter("v").is_none_or(|version| version == "v1")
+                    && parameter("g").is_none_or(|group| group == "meta.k8s.io");
+                match parameter("as") {
                     None => Some(Self::Object),
+                    Some(_) if !known => None,
                     Some("Table") => Some(Self::Table(include)),
                     Some("PartialObjectMetadata" | "PartialObjectMetadataList") => Some(Self::Metadata),
                     Some(_) => None,
                 }
             })
-            .ok_or_else(|| Failure::not_acceptable(&[JSON]))
+            .ok_or_else(|| match accept.split(',').any(is_known) {
+                true => Failure::not_acceptable(),
+                false => Failure::nothing_acceptable(),
+            })
+            .and_then(|form| match (form, query.get("includeObject")) {
+                (Self::Table(_), Some(other)) if !matches!(other, "None" | "Object" | "Metadata") => {
+                    let why = "must be 'Metadata', 'Object', 'None', or empty";
+                    Err(Failure::bad_request(format!(
+                        "Unable to convert to Table as requested: includeObject: Invalid value: {other:?}: {why}"
+                    )))
+                }
+                (form, _) => Ok(form),
+            })
     }
 
     /// One object in this form.
@@ -94,11 +116,19 @@ impl Form {
                     json!(resource.api_version()),
                 );
                 text.put_slice(head.as_bytes());
+                // The list says what its items are, except where only a definition does.
+                let known = if resource.custom { String::new() } else { storage::head(resource) };
                 for (index, object) in objects.iter().enumerate() {
                     if index > 0 {
                         text.put_u8(b',');
                     }
-                    text.put_slice(object);
+                    match object.strip_prefix(known.as_bytes()) {
+                        Some(rest) if !known.is_empty() => {
+                            text.put_u8(b'{');
+                            text.put_slice(rest);
+                        }
+                        _ => text.put_slice(object),
+                    }
                 }
                 text.put_slice(b"]}");
                 text.freeze()
@@ -115,6 +145,12 @@ impl Form {
             }
         }
     }
+}
+
+/// Whether a media type is one that somebody here understands, if not as a form of every answer.
+fn is_known(clause: &str) -> bool {
+    let media = clause.split(';').next().unwrap_or(clause).trim();
+    matches!(media, "" | "*/*" | "application/*" | JSON | YAML | protobuf::MEDIA_TYPE)
 }
 
 pub(crate) fn encode(value: &Value) -> Bytes {
@@ -140,6 +176,37 @@ pub(crate) fn text(status: StatusCode, text: impl Into<String>) -> Response {
     *response.status_mut() = status;
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
     response
+}
+
+/// A path under which there never was anything. Only what speaks of resources is answered with a `Status`.
+pub(crate) fn no_page() -> Response {
+    text(StatusCode::NOT_FOUND, "404 page not found\n")
+}
+
+/// Whether a client would rather have YAML than anything else that is served.
+pub(crate) fn wants_yaml(headers: &HeaderMap) -> bool {
+    let accept = headers.get(ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let mut known = accept.split(',').map(|clause| clause.split(';').next().unwrap_or(clause).trim());
+    known.find(|media| matches!(*media, "*/*" | "application/*" | JSON | YAML)) == Some(YAML)
+}
+
+/// The same document in YAML. What is no document stays as it is.
+pub(crate) async fn in_yaml(response: Response) -> Response {
+    if response.headers().get(CONTENT_TYPE) != Some(&HeaderValue::from_static(JSON)) {
+        return response;
+    }
+    let (mut parts, body) = response.into_parts();
+    let Ok(collected) = body.collect().await else { return no_page() };
+    let text = collected.to_bytes();
+    let yaml =
+        serde_json::from_slice::<Value>(&text).ok().and_then(|value| serde_saphyr::to_string(&value).ok());
+    match yaml {
+        Some(yaml) => {
+            parts.headers.insert(CONTENT_TYPE, HeaderValue::from_static(YAML));
+            Response::from_parts(parts, Body::from(yaml))
+        }
+        None => Response::from_parts(parts, Body::from(text)),
+    }
 }
 
 /// A stream of documents, or of text.
@@ -177,6 +244,25 @@ mod tests {
     fn negotiated(accept: &'static str) -> Result<Form, Failure> {
         let headers = HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static(accept))]);
         Form::negotiate(&headers, &Parameters::default())
+    }
+
+    #[tokio::test]
+    async fn yaml_is_for_those_who_ask_for_it_first() {
+        for (accept, expected) in [
+            ("application/yaml", true),
+            ("text/html, application/yaml;q=0.9, application/json", true),
+            ("application/json, application/yaml", false),
+            ("*/*", false),
+        ] {
+            let headers = HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static(accept))]);
+            assert_eq!(wants_yaml(&headers), expected, "{accept}");
+        }
+        let object = json!({ "kind": "Pod", "items": ["1", true, null, "no"] });
+        let response = in_yaml(json(StatusCode::OK, &object)).await;
+        assert_eq!(response.headers()[CONTENT_TYPE], YAML);
+        let text = response.into_body().collect().await.unwrap().to_bytes();
+        let read: Value = serde_saphyr::from_str(std::str::from_utf8(&text).unwrap()).unwrap();
+        assert_eq!(read, object);
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! Who is asking.
 //!
-//! A client certificate that TLS has verified names user and groups; a bearer token names a service account; who shows
-//! neither is `system:anonymous`. A credential that is shown and not good is refused: falling back to anonymous would
-//! hide the mistake.
+//! A client certificate that TLS has verified names user and groups; a bearer token is one of a file, or a
+//! service account's; who shows neither is `system:anonymous`. A credential that is shown and not good is refused: falling
+//! back to anonymous would hide the mistake.
 
 use std::collections::BTreeMap;
 
@@ -37,7 +37,7 @@ impl User {
         Self { name: "system:anonymous".to_owned(), groups, ..Self::default() }
     }
 
-    fn authenticated(mut self) -> Self {
+    pub(crate) fn authenticated(mut self) -> Self {
         if !self.is_in(AUTHENTICATED) {
             self.groups.push(AUTHENTICATED.to_owned());
         }
@@ -70,7 +70,10 @@ pub(crate) fn authenticate(
             ..User::default()
         }
         .authenticated(),
-        (None, Some(token)) => by_token(server, token, &[server.tokens.issuer().to_owned()])?.0,
+        (None, Some(token)) => match server.static_tokens.find(token) {
+            Some(user) => user,
+            None => by_token(server, token, &[server.tokens.issuer().to_owned()])?.0,
+        },
         (None, None) if headers.contains_key(AUTHORIZATION) => return Err(Failure::unauthorized()),
         (None, None) => User::anonymous(),
     };

@@ -14,6 +14,10 @@ use serde_json::{Value, json};
 use crate::authentication::User;
 use crate::storage::Cache;
 
+mod coverage;
+
+pub(crate) use coverage::quoted;
+
 /// Beyond all rules, so that nobody can lock the administrator out.
 const MASTERS: &str = "system:masters";
 const COLLECTIONS: [&str; 4] = [
@@ -75,7 +79,7 @@ struct Subject {
     namespace: String,
 }
 
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Rule {
     verbs: Vec<String>,

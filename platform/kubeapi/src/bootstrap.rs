@@ -19,6 +19,15 @@ pub(crate) async fn ensure(server: &Arc<Server>) -> Result<(), Error> {
     for name in ["default", "kube-system", "kube-public", "kube-node-lease"] {
         make(server, "", "namespaces", "", json!({ "metadata": { "name": name } })).await?;
     }
+    for (name, value) in [("system-cluster-critical", 2_000_000_000), ("system-node-critical", 2_000_001_000)]
+    {
+        let class = json!({
+            "metadata": { "name": name },
+            "value": value,
+            "description": "For pods without which there is no cluster.",
+        });
+        make(server, "scheduling.k8s.io", "priorityclasses", "", class).await?;
+    }
     for role in roles() {
         make(server, RBAC, "clusterroles", "", role).await?;
     }

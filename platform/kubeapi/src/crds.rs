@@ -11,12 +11,16 @@ use serde_json::{Value, json};
 use tracing::{info, warn};
 
 use crate::catalogue::Resource;
+use crate::patch::managed_fields;
 use crate::server::Server;
 use crate::status::Failure;
 use crate::storage::{self, WriteError};
+use crate::strategy::definition;
 use crate::verbs::delete;
 
 const COLLECTION: &str = "customresourcedefinitions.apiextensions.k8s.io";
+/// Who writes the status.
+const MANAGER: &str = "kube-apiserver";
 /// Keeps a definition until the last of its objects is gone.
 const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
 
@@ -112,6 +116,10 @@ async fn pass(server: &Arc<Server>) -> Result<(), Failure> {
             let finalizers = wanted["metadata"]["finalizers"].as_array_mut();
             finalizers.into_iter().for_each(|list| list.retain(|one| one != CLEANUP));
         }
+        if wanted["status"] != stored.value["status"] {
+            let now = server.clock.now();
+            managed_fields::track(&resource, Some("status"), Some(&stored.value), &mut wanted, MANAGER, now);
+        }
         let written = if delete::is_finished(&resource, &wanted) {
             info!(definition = name, "the last object is gone, and so is the definition");
             server.storage.remove(&resource, &stored).await
@@ -130,17 +138,24 @@ async fn pass(server: &Arc<Server>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What the status of a definition says.
-fn observe(definition: &mut Value, conflict: Option<&str>, now: Timestamp) {
-    let deleting = delete::is_deleting(definition);
+/// Marks a definition that is about to go: its objects go first.
+pub(crate) fn mark(definition: &mut Value, now: Timestamp) {
+    if delete::is_deleting(definition) {
+        return;
+    }
     let finalizers = &mut definition["metadata"]["finalizers"];
     match finalizers.as_array_mut() {
         Some(list) if list.iter().any(|one| one == CLEANUP) => {}
-        // Nobody may add one to what is going.
-        _ if deleting => {}
         Some(list) => list.push(json!(CLEANUP)),
         None => *finalizers = json!([CLEANUP]),
     }
+    let message = "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon";
+    condition(definition, "Terminating", "True", "InstanceDeletionPending", message, now);
+}
+
+/// What the status of a definition says.
+fn observe(definition: &mut Value, conflict: Option<&str>, now: Timestamp) {
+    let deleting = delete::is_deleting(definition);
     match conflict {
         None => {
             let names = definition["spec"]["names"].clone();
@@ -156,6 +171,20 @@ fn observe(definition: &mut Value, conflict: Option<&str>, now: Timestamp) {
             condition(definition, "Established", "False", "NotAccepted", message, now);
             if definition["status"]["acceptedNames"].is_null() {
                 definition["status"]["acceptedNames"] = json!({ "plural": "", "kind": "" });
+            }
+        }
+    }
+    let approved =
+        definition::approved(definition).map(|approved| approved.map(str::to_owned).map_err(str::to_owned));
+    if let Some(approved) = approved {
+        let kind = "KubernetesAPIApprovalPolicyConformant";
+        match approved {
+            Ok(link) => {
+                condition(definition, kind, "True", "ApprovedAnnotation", &format!("approved in {link}"), now)
+            }
+            Err(said) => {
+                let message = format!("not approved: {said:?}");
+                condition(definition, kind, "False", "UnapprovedAnnotation", &message, now);
             }
         }
     }

@@ -50,19 +50,23 @@ pub(crate) fn api_group(catalogue: &Catalogue, name: &str) -> Option<Value> {
 /// `/api/v1` and `/apis/G/V`.
 pub(crate) fn api_resource_list(catalogue: &Catalogue, group: &str, version: &str) -> Option<Value> {
     let mut resources = Vec::new();
-    for resource in catalogue.of_version(group, version) {
+    for resource in sorted(catalogue, group, version) {
         resources.push(listed(resource));
         resources.extend(resource.subresources.iter().map(|part| listed_part(resource, part)));
     }
     if resources.is_empty() {
         return None;
     }
-    Some(json!({
+    let mut list = json!({
         "kind": "APIResourceList",
-        "apiVersion": "v1",
         "groupVersion": group_version(group, version),
         "resources": resources,
-    }))
+    });
+    // The oldest list is older than this field of it.
+    if !group.is_empty() {
+        list["apiVersion"] = json!("v1");
+    }
+    Some(list)
 }
 
 /// `/api` (`core`) or `/apis` in the aggregated form.
@@ -76,16 +80,14 @@ pub(crate) fn aggregated(catalogue: &Catalogue, core: bool) -> Value {
                 .versions
                 .iter()
                 .map(|version| {
-                    let resources: Vec<_> = catalogue
-                        .of_version(group.name, version)
-                        .map(|one| aggregated_resource(one))
-                        .collect();
+                    let resources = sorted(catalogue, group.name, version);
+                    let resources: Vec<_> = resources.into_iter().map(aggregated_resource).collect();
                     json!({ "version": version, "freshness": "Current", "resources": resources })
                 })
                 .collect();
             let metadata = match group.name {
-                "" => json!({ "creationTimestamp": null }),
-                name => json!({ "name": name, "creationTimestamp": null }),
+                "" => json!({}),
+                name => json!({ "name": name }),
             };
             json!({ "metadata": metadata, "versions": versions })
         })
@@ -96,6 +98,13 @@ pub(crate) fn aggregated(catalogue: &Catalogue, core: bool) -> Value {
         "metadata": {},
         "items": items,
     })
+}
+
+/// The kinds of a version by name.
+fn sorted<'a>(catalogue: &'a Catalogue, group: &'a str, version: &'a str) -> Vec<&'a Resource> {
+    let mut resources: Vec<_> = catalogue.of_version(group, version).map(AsRef::as_ref).collect();
+    resources.sort_by(|left, right| left.plural.cmp(&right.plural));
+    resources
 }
 
 /// The entity tag of a discovery document: quoted upper-case SHA-512 of its text.
@@ -157,14 +166,14 @@ fn aggregated_resource(resource: &Resource) -> Value {
         .map(|part| {
             json!({
                 "subresource": part.name,
-                "responseKind": { "group": part.group, "version": part.version, "kind": part.kind },
+                "responseKind": response_kind(resource, &part.group, &part.version, &part.kind),
                 "verbs": part.verbs,
             })
         })
         .collect();
     let mut described = json!({
         "resource": resource.plural,
-        "responseKind": { "group": resource.group, "version": resource.version, "kind": resource.kind },
+        "responseKind": response_kind(resource, &resource.group, &resource.version, &resource.kind),
         "scope": if resource.namespaced { "Namespaced" } else { "Cluster" },
         "singularResource": resource.singular,
         "verbs": resource.verbs,
@@ -174,6 +183,12 @@ fn aggregated_resource(resource: &Resource) -> Value {
         described["subresources"] = Value::Array(parts);
     }
     described
+}
+
+/// The core group's own kinds are named without their version; clients take the one they asked for.
+fn response_kind(resource: &Resource, group: &str, version: &str, kind: &str) -> Value {
+    let own = resource.group.is_empty() && group.is_empty();
+    json!({ "group": group, "version": if own { "" } else { version }, "kind": kind })
 }
 
 /// Absent rather than empty, as clients expect.
@@ -188,7 +203,14 @@ fn names(described: &mut Value, resource: &Resource) {
 }
 
 fn storage_version_hash(resource: &Resource) -> String {
-    let text = format!("{}/{}/{}", resource.group, resource.storage_version, resource.kind);
+    // Clients compare these with what the real server says, which keeps some kinds in older forms.
+    let (group, version) = match (resource.group.as_ref(), resource.kind.as_ref()) {
+        ("events.k8s.io", "Event") => ("", "v1"),
+        (group @ "apiextensions.k8s.io", "CustomResourceDefinition")
+        | (group @ "storage.k8s.io", "VolumeAttributesClass") => (group, "v1beta1"),
+        (group, _) => (group, resource.storage_version.as_ref()),
+    };
+    let text = format!("{group}/{version}/{}", resource.kind);
     let hash = digest::digest(&digest::SHA256, text.as_bytes());
     STANDARD.encode(&hash.as_ref()[..8])
 }

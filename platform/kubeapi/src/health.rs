@@ -44,7 +44,7 @@ pub(crate) async fn handle(server: &Server, info: &RequestInfo) -> Option<Result
         None => Ok(all(server, info, page, checks).await),
         Some(wanted) => match checks.iter().find(|check| check.name() == wanted) {
             Some(check) => Ok(one(server, *check).await),
-            None => Err(Failure::no_such_path()),
+            None => Ok(answer::no_page()),
         },
     })
 }

@@ -20,9 +20,12 @@
 //! # Tasks
 //!
 //! Owned by `kubeapi`: `objects` (the cache follows the feed), `definitions` (custom resource definitions are accepted and
-//! served), `certificates` (the serving certificate is read again), one `connection` each. A watch is part of its
+//! served), `aggregation` (cluster roles gather the rules of others), `quotas` (what is used of each is
+//! written down), `certificates` (the serving certificate is read again), one `connection` each. A watch is part of its
 //! connection.
 
+mod admission;
+mod aggregation;
 mod answer;
 mod authentication;
 mod authorization;
@@ -32,6 +35,10 @@ mod config;
 mod crds;
 mod discovery;
 mod error;
+mod escalation;
+mod evictions;
+#[cfg(test)]
+mod fuzz;
 mod health;
 mod metrics;
 mod namespaces;
@@ -40,6 +47,8 @@ mod pages;
 mod patch;
 mod pods;
 mod protobuf;
+#[cfg(test)]
+mod reference;
 mod request;
 mod reviews;
 mod schema;
@@ -48,6 +57,7 @@ mod server;
 mod service;
 mod service_accounts;
 mod services;
+mod static_tokens;
 mod status;
 mod storage;
 mod strategy;
@@ -63,4 +73,5 @@ pub use config::Config;
 pub use error::Error;
 pub use pods::NodeDialer;
 pub use service::{Deps, Service};
+pub use static_tokens::{StaticTokens, StaticTokensError};
 pub use storage::catalog;

@@ -27,7 +27,11 @@ pub(crate) async fn admit(
     if delete::is_deleting(&found.value) {
         let why =
             format!("unable to create new content in namespace {namespace} because it is being terminated");
-        let cause = Cause::new("NamespaceTerminating", why.clone(), "metadata.namespace");
+        let cause = Cause::new(
+            "NamespaceTerminating",
+            format!("namespace {namespace} is being terminated"),
+            "metadata.namespace",
+        );
         return Err(Failure::forbidden(resource, name, why).with_cause(cause));
     }
     Ok(Some(found))
@@ -50,7 +54,7 @@ pub(crate) async fn finalize(call: &Call) -> Result<Response, Failure> {
             return call.show(StatusCode::OK, namespace);
         }
         let written = if delete::is_finished(&call.resource, &namespace) {
-            call.server.storage.remove(&call.resource, &stored).await
+            call.server.storage.remove(&call.resource, &stored).await.map(|_| namespace)
         } else {
             call.server.storage.replace(&call.resource, &stored, &namespace).await
         };

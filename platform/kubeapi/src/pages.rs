@@ -44,14 +44,17 @@ fn document(server: &Server, info: &RequestInfo, headers: &HeaderMap) -> Result<
             Ok(cached(&discovery::api_versions(&catalogue, &address), headers, false))
         }
         ["apis"] => Ok(cached(&discovery::api_group_list(&catalogue), headers, false)),
-        ["apis", group] => Ok(cached(&found(discovery::api_group(&catalogue, group))?, headers, false)),
+        ["apis", group] => Ok(match discovery::api_group(&catalogue, group) {
+            Some(group) => cached(&group, headers, false),
+            None => answer::no_page(),
+        }),
         ["api", version] => {
             Ok(cached(&found(discovery::api_resource_list(&catalogue, "", version))?, headers, false))
         }
         ["apis", group, version] => {
             Ok(cached(&found(discovery::api_resource_list(&catalogue, group, version))?, headers, false))
         }
-        ["openapi", "v2"] if !accepts_json(headers) => Err(Failure::not_acceptable(&[answer::JSON])),
+        ["openapi", "v2"] if !accepts_json(headers) => Err(Failure::not_acceptable()),
         ["openapi", "v2"] => Ok(cached_text(openapi::second::document(&catalogue), headers)),
         ["openapi", "v3"] => Ok(cached(&openapi::index(&catalogue), headers, false)),
         ["openapi", "v3", rest @ ..] => openapi_document(&catalogue, &rest.join("/"), info, headers),
@@ -68,7 +71,7 @@ fn document(server: &Server, info: &RequestInfo, headers: &HeaderMap) -> Result<
             });
             Ok(answer::json(StatusCode::OK, &document))
         }
-        _ => Err(Failure::no_such_path()),
+        _ => Ok(answer::no_page()),
     }
 }
 

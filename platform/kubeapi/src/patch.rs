@@ -8,9 +8,10 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use crate::catalogue::Resource;
-use crate::status::{Cause, Failure};
+use crate::status::Failure;
 
 mod apply;
+mod checked;
 mod field_set;
 pub(crate) mod managed_fields;
 mod shape;
@@ -20,6 +21,9 @@ mod tests;
 
 /// Upstream's limit; a longer list is a mistake or an attack.
 const MOST_OPERATIONS: usize = 10_000;
+
+/// Upstream's limit for what the copies of one patch may add: copies of copies double with every operation.
+const MOST_COPIED: usize = 3 << 20;
 
 /// The language of a patch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,6 +43,8 @@ pub(crate) struct Patch<'a> {
     pub(crate) subresource: Option<&'a str>,
     /// Who applies; only server-side apply asks.
     pub(crate) manager: &'a str,
+    /// Of the object; only server-side apply asks.
+    pub(crate) name: &'a str,
     /// Take fields from other managers; only server-side apply asks.
     pub(crate) force: bool,
     pub(crate) now: Timestamp,
@@ -57,11 +63,16 @@ pub(crate) fn apply(
         return apply::apply(resource, current, patch);
     }
     let Some(current) = current else { return Err(Failure::not_found(resource, "")) };
-    let body: Value = serde_json::from_slice(patch.body)
-        .map_err(|error| Failure::bad_request(format!("error decoding patch: {error}")))?;
+    let body: Value = serde_json::from_slice(patch.body).map_err(|error| {
+        let why = if error.is_eof() { "unexpected end of JSON input".to_owned() } else { error.to_string() };
+        Failure::bad_request(match patch.kind {
+            PatchKind::Strategic => why,
+            _ => format!("error decoding patch: {why}"),
+        })
+    })?;
     let mut object = current.clone();
     match patch.kind {
-        PatchKind::Json => json(resource, &mut object, body)?,
+        PatchKind::Json => json(&mut object, body)?,
         PatchKind::Merge => {
             must_be_object(&body)?;
             json_patch::merge(&mut object, &body);
@@ -85,12 +96,36 @@ pub(crate) fn apply(
 fn must_be_object(body: &Value) -> Result<(), Failure> {
     match body {
         Value::Object(_) => Ok(()),
-        _ => Err(Failure::bad_request("error decoding patch: the patch must be an object")),
+        other => Err(misread(other, "map[string]interface {}")),
     }
 }
 
-fn json(resource: &Resource, object: &mut Value, body: Value) -> Result<(), Failure> {
-    let operations: json_patch::Patch = serde_json::from_value(body)
+/// A patch that is JSON, but not of the right sort.
+fn misread(body: &Value, wanted: &str) -> Failure {
+    let given = match body {
+        Value::Null => "null",
+        Value::Bool(_) => "bool",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    };
+    Failure::bad_request(format!(
+        "error decoding patch: json: cannot unmarshal {given} into Go value of type {wanted}"
+    ))
+}
+
+fn json(object: &mut Value, body: Value) -> Result<(), Failure> {
+    if !body.is_array() {
+        return Err(misread(&body, "[]handlers.jsonPatchOp"));
+    }
+    let operation = |one: &Value| {
+        matches!(one["op"].as_str(), Some("add" | "remove" | "replace" | "move" | "copy" | "test"))
+    };
+    if body.as_array().is_some_and(|operations| !operations.iter().all(operation)) {
+        return Err(Failure::rejected_patch());
+    }
+    let mut operations: json_patch::Patch = serde_json::from_value(body)
         .map_err(|error| Failure::bad_request(format!("error decoding patch: {error}")))?;
     if operations.0.len() > MOST_OPERATIONS {
         return Err(Failure::new(
@@ -102,14 +137,58 @@ fn json(resource: &Resource, object: &mut Value, body: Value) -> Result<(), Fail
             ),
         ));
     }
-    json_patch::patch(object, &operations).map_err(|error| {
-        let name = object["metadata"]["name"].as_str().unwrap_or_default();
-        Failure::invalid(
-            resource,
-            name,
-            vec![Cause::new("", format!("the patch cannot be applied: {error}"), "")],
-        )
-    })
+    let mut copied = 0;
+    for operation in &mut operations.0 {
+        replace_or_add(object, operation);
+        if let json_patch::PatchOperation::Copy(copy) = operation {
+            copied += copy.from.resolve(object).map_or(0, |value| value.to_string().len());
+            if copied > MOST_COPIED {
+                return Err(Failure::rejected_patch());
+            }
+        }
+        json_patch::patch(object, std::slice::from_ref(operation)).map_err(|_| Failure::rejected_patch())?;
+    }
+    Ok(())
+}
+
+/// The real server takes the replacement of a field that is not there for its addition.
+fn replace_or_add(object: &Value, operation: &mut json_patch::PatchOperation) {
+    let json_patch::PatchOperation::Replace(replace) = operation else { return };
+    let path = replace.path.to_string();
+    let absent = path.rsplit_once('/').is_some_and(|(parent, _)| {
+        object.pointer(parent).is_some_and(Value::is_object) && object.pointer(&path).is_none()
+    });
+    if absent {
+        *operation = json_patch::PatchOperation::Add(json_patch::AddOperation {
+            path: replace.path.clone(),
+            value: replace.value.take(),
+        });
+    }
+}
+
+/// What a complaint about the result of a patch quotes: the result, or of a strategic merge the patch.
+pub(crate) fn quoted(media_type: &str, body: &[u8], patched: &Value) -> String {
+    match PatchKind::from_media_type(media_type) {
+        Some(PatchKind::Strategic) => {
+            serde_json::from_slice(body).map_or_else(|_| patched.to_string(), |patch: Value| in_go(&patch))
+        }
+        _ => patched.to_string(),
+    }
+}
+
+/// A value as messages of the real server show those they do not know the type of.
+pub(crate) fn in_go(value: &Value) -> String {
+    match value {
+        Value::Null => "<nil>".to_owned(),
+        Value::String(text) => text.clone(),
+        Value::Array(items) => format!("[{}]", items.iter().map(in_go).collect::<Vec<_>>().join(" ")),
+        Value::Object(fields) => {
+            let fields: Vec<_> =
+                fields.iter().map(|(name, value)| format!("{name}:{}", in_go(value))).collect();
+            format!("map[{}]", fields.join(" "))
+        }
+        other => other.to_string(),
+    }
 }
 
 // === impl PatchKind ===

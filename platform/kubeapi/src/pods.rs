@@ -27,9 +27,9 @@ use crate::error::Error;
 use crate::request::Parameters;
 use crate::server::{Call, Server};
 use crate::status::Failure;
-use crate::storage::WriteError;
+use crate::storage::{Cache, WriteError};
 use crate::strategy::{self, names};
-use crate::verbs::{self, delete};
+use crate::verbs;
 
 /// How the server reaches the kubelet of a node: directly, or into a network of the node's own.
 pub trait NodeDialer: Send + Sync {
@@ -228,9 +228,70 @@ fn only_container(pod: &Value, name: &str) -> Result<String, Failure> {
     }
 }
 
+/// Decides what a pod leaves open: how important it is, how long it stays on a node that went away, and who it is.
+pub(crate) async fn admit(
+    server: &Server,
+    resource: &Resource,
+    namespace: &str,
+    pod: &mut Value,
+) -> Result<(), Failure> {
+    prioritize(server, resource, pod).await?;
+    strategy::pod::tolerate_lost_nodes(&mut pod["spec"]);
+    identify(server, resource, namespace, pod).await
+}
+
+/// The priority is that of the class a pod names, or of the default class.
+async fn prioritize(server: &Server, resource: &Resource, pod: &mut Value) -> Result<(), Failure> {
+    let named = pod["spec"]["priorityClassName"].as_str().filter(|name| !name.is_empty());
+    let classes = server.built_in("scheduling.k8s.io", "priorityclasses")?;
+    let class = match named {
+        Some(name) => match server.storage.get(&classes, "", name).await? {
+            Some(class) => Some(class.value),
+            None => {
+                let why = format!("no PriorityClass with name {name} was found");
+                return Err(Failure::forbidden(resource, pod_name(pod), why));
+            }
+        },
+        None => default_class(server.storage.cache()),
+    };
+    let value = class.as_ref().and_then(|class| class["value"].as_i64()).unwrap_or_default();
+    let policy = class.as_ref().and_then(|class| class["preemptionPolicy"].as_str());
+    let policy = policy.unwrap_or("PreemptLowerPriority").to_owned();
+    let computed = "priority admission controller computed";
+    if let Some(given) = pod["spec"]["priority"].as_i64().filter(|given| *given != value) {
+        let why = format!(
+            "the integer value of priority ({given}) must not be provided in pod spec; {computed} {value} from the given PriorityClass name"
+        );
+        return Err(Failure::forbidden(resource, pod_name(pod), why));
+    }
+    if let Some(given) = pod["spec"]["preemptionPolicy"].as_str().filter(|given| *given != policy) {
+        let why = format!(
+            "the string value of PreemptionPolicy ({given}) must not be provided in pod spec; {computed} {policy} from the given PriorityClass name"
+        );
+        return Err(Failure::forbidden(resource, pod_name(pod), why));
+    }
+    if let Some(class) = class {
+        pod["spec"]["priorityClassName"] = class["metadata"]["name"].clone();
+    }
+    pod["spec"]["priority"] = json!(value);
+    pod["spec"]["preemptionPolicy"] = json!(policy);
+    Ok(())
+}
+
+/// Of several classes that say they are the default, the least.
+fn default_class(cache: &Cache) -> Option<Value> {
+    let classes = cache.snapshot("priorityclasses.scheduling.k8s.io/").objects;
+    let parsed = classes.iter().filter_map(|(_, bytes)| serde_json::from_slice::<Value>(bytes).ok());
+    parsed.filter(|class| class["globalDefault"] == true).min_by_key(|class| class["value"].as_i64())
+}
+
+fn pod_name(pod: &Value) -> &str {
+    pod["metadata"]["name"].as_str().unwrap_or_default()
+}
+
 /// Gives a pod its identity: the service account it names, or the namespace's `default`. One that names none while there
 /// is no `default` yet runs without; whoever needs an identity says so, and is refused until there is one.
-pub(crate) async fn admit(
+async fn identify(
     server: &Server,
     resource: &Resource,
     namespace: &str,
@@ -247,11 +308,10 @@ pub(crate) async fn admit(
         }
         None if account == DEFAULT_ACCOUNT => Ok(()),
         None => {
-            let name = pod["metadata"]["name"].as_str().unwrap_or_default();
             let why = format!(
                 "error looking up service account {namespace}/{account}: serviceaccount \"{account}\" not found"
             );
-            Err(Failure::forbidden(resource, name, why))
+            Err(Failure::forbidden(resource, pod_name(pod), why))
         }
     }
 }
@@ -260,7 +320,7 @@ pub(crate) async fn admit(
 pub(crate) async fn bind(call: &Call) -> Result<Response, Failure> {
     let binding = call.body_value()?;
     let node = binding["target"]["name"].as_str().filter(|name| !name.is_empty());
-    let node = node.ok_or_else(|| Failure::bad_request("target.name: Required value"))?.to_owned();
+    let node = node.ok_or_else(|| Failure::unexpected("target.name: Required value"))?.to_owned();
     if binding["target"]["kind"].as_str().is_some_and(|kind| !kind.is_empty() && kind != "Node") {
         return Err(Failure::bad_request("target.kind: a pod is bound to a Node"));
     }
@@ -270,15 +330,20 @@ pub(crate) async fn bind(call: &Call) -> Result<Response, Failure> {
         let mut pod = stored.value.clone();
         let expected = &binding["metadata"]["uid"];
         if expected.as_str().is_some_and(|uid| !uid.is_empty() && pod["metadata"]["uid"] != uid) {
-            return Err(Failure::conflict(&call.resource, &name, "the pod has another uid"));
+            return Err(Failure::conflict_of_part(
+                &call.resource,
+                "binding",
+                &name,
+                "the pod has another uid",
+            ));
         }
         if !pod["metadata"]["deletionTimestamp"].is_null() {
             let why = format!("pod {name} is being deleted, cannot be assigned to a host");
-            return Err(Failure::conflict(&call.resource, &name, why));
+            return Err(Failure::conflict_of_part(&call.resource, "binding", &name, why));
         }
         if let Some(assigned) = pod["spec"]["nodeName"].as_str().filter(|node| !node.is_empty()) {
             let why = format!("pod {name} is already assigned to node \"{assigned}\"");
-            return Err(Failure::conflict(&call.resource, &name, why));
+            return Err(Failure::conflict_of_part(&call.resource, "binding", &name, why));
         }
         pod["spec"]["nodeName"] = json!(node);
         scheduled(&mut pod, &strategy::timestamp(call.server.clock.now()));
@@ -305,25 +370,19 @@ fn scheduled(pod: &mut Value, now: &str) {
     let condition = json!({
         "type": "PodScheduled", "status": "True", "lastProbeTime": null, "lastTransitionTime": now,
     });
-    if !pod["status"].is_object() {
-        pod["status"] = json!({});
-    }
-    match pod["status"]["conditions"].as_array_mut() {
-        Some(conditions) => {
-            conditions.retain(|one| one["type"] != "PodScheduled");
-            conditions.push(condition);
-        }
-        None => pod["status"]["conditions"] = json!([condition]),
-    }
+    set_condition(pod, condition);
 }
 
-/// `pods/eviction`: a deletion that asks first. Disruption budgets are not there yet, so nothing says no.
-pub(crate) async fn evict(call: &Call) -> Result<Response, Failure> {
-    let eviction = call.body_value()?;
-    let options = delete::Options::of(&call.info.query, &eviction["deleteOptions"])?;
-    let stored = verbs::existing(call).await?;
-    delete::delete(&call.server, &call.resource, stored, &options).await?;
-    let status =
-        json!({ "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201 });
-    Ok(answer::json(StatusCode::CREATED, &status))
+/// Puts a condition in the place of the one of its type, or behind all others.
+pub(crate) fn set_condition(object: &mut Value, condition: Value) {
+    if !object["status"].is_object() {
+        object["status"] = json!({});
+    }
+    match object["status"]["conditions"].as_array_mut() {
+        Some(conditions) => match conditions.iter_mut().find(|one| one["type"] == condition["type"]) {
+            Some(former) => *former = condition,
+            None => conditions.push(condition),
+        },
+        None => object["status"]["conditions"] = json!([condition]),
+    }
 }

@@ -57,8 +57,13 @@ impl RequestInfo {
         let query = Parameters::parse(query.unwrap_or_default());
         let mut segments: Vec<Cow<'_, str>> =
             path.split('/').filter(|segment| !segment.is_empty()).map(decoded).collect();
+        let old_way = take_watch(&mut segments);
         let target = Address::parse(&mut segments);
-        let watched = query.flag("watch");
+        let mut query = query;
+        let watched = query.flag("watch") || old_way;
+        if old_way && let Target::Resource(Address { name: Some(name), .. }) = &target {
+            query.0.push(("fieldSelector".to_owned(), format!("metadata.name={name}")));
+        }
         let verb = match (method, &target) {
             (&Method::POST, _) => Verb::Create,
             (&Method::PUT, _) => Verb::Update,
@@ -66,6 +71,7 @@ impl RequestInfo {
             (&Method::DELETE, Target::Resource(Address { name: None, .. })) => Verb::DeleteCollection,
             (&Method::DELETE, _) => Verb::Delete,
             (_, Target::Resource(Address { name: None, .. })) if watched => Verb::Watch,
+            (_, Target::Resource(_)) if old_way => Verb::Watch,
             (_, Target::Resource(Address { name: None, .. })) => Verb::List,
             _ => Verb::Get,
         };
@@ -181,6 +187,20 @@ impl Parameters {
     pub(crate) fn flag(&self, name: &str) -> bool {
         self.0.iter().any(|(key, value)| key == name && !matches!(value.as_str(), "false" | "0"))
     }
+}
+
+/// `/api/v1/watch/…` is how a watch was asked for before there was a parameter for it. Some clients never learned.
+fn take_watch(segments: &mut Vec<Cow<'_, str>>) -> bool {
+    let place = match segments.first().map(Cow::as_ref) {
+        Some("api") => 2,
+        Some("apis") => 3,
+        _ => return false,
+    };
+    let found = segments.len() > place + 1 && segments[place] == "watch";
+    if found {
+        segments.remove(place);
+    }
+    found
 }
 
 /// The one name that a field selector leaves possible.

@@ -7,14 +7,25 @@ use serde_json::{Value, json};
 use crate::answer::{self, Form};
 use crate::authentication::{self, User};
 use crate::authorization::{Attributes, ResourceAttributes};
+use crate::patch::managed_fields;
 use crate::server::{Call, Server};
-use crate::status::Failure;
+use crate::status::{Cause, Failure};
+use crate::strategy;
 
 pub(crate) fn handle(call: &Call) -> Result<Response, Failure> {
     if matches!(call.form()?, Form::Table(_)) {
-        return Err(Failure::not_acceptable(&[answer::JSON]));
+        return Err(Failure::not_acceptable());
     }
     let mut review = call.body_object()?;
+    strategy::prune(&call.resource, &mut review)?;
+    if !review["metadata"].is_object() {
+        review["metadata"] = json!({});
+    }
+    let (manager, now) = (call.manager()?, call.server.clock.now());
+    // The name of an owner of what is not kept is shown where the real server shows it.
+    if call.resource.group == "authorization.k8s.io" && call.resource.kind != "SelfSubjectRulesReview" {
+        managed_fields::track(&call.resource, None, None, &mut review, &manager, now);
+    }
     review["status"] = match call.resource.kind.as_ref() {
         "SelfSubjectReview" => json!({ "userInfo": call.user.to_value() }),
         "SelfSubjectAccessReview" => access(&call.server, &call.user, &review["spec"])?,
@@ -27,13 +38,17 @@ pub(crate) fn handle(call: &Call) -> Result<Response, Failure> {
             }
             access(&call.server, &subject(spec)?, spec)?
         }
-        "TokenReview" => token(&call.server, &review["spec"]),
+        "TokenReview" => {
+            if review["spec"]["token"].as_str().is_none_or(str::is_empty) {
+                return Err(Failure::bad_request("token is required for TokenReview in authentication"));
+            }
+            token(&call.server, &review["spec"])
+        }
         _ => return Err(Failure::method_not_allowed()),
     };
-    if !review["metadata"].is_object() {
-        review["metadata"] = json!({});
+    if call.resource.kind == "SelfSubjectRulesReview" {
+        review["spec"] = json!({});
     }
-    review["metadata"]["creationTimestamp"] = Value::Null;
     Ok(answer::json(StatusCode::CREATED, &review))
 }
 
@@ -81,7 +96,8 @@ fn access(server: &Server, user: &User, spec: &Value) -> Result<Value, Failure> 
         }
         _ => {
             let why = "exactly one of nonResourceAttributes or resourceAttributes must be specified";
-            return Err(Failure::bad_request(why));
+            let cause = Cause::invalid("spec.resourceAttributes", resource, why);
+            return Err(Failure::invalid_kind("authorization.k8s.io", "", "", vec![cause]));
         }
     };
     Ok(json!({ "allowed": allowed }))
@@ -109,12 +125,15 @@ fn token(server: &Server, spec: &Value) -> Value {
         .filter_map(|audience| audience.as_str().map(str::to_owned))
         .collect();
     let audiences = if asked.is_empty() { vec![server.tokens.issuer().to_owned()] } else { asked };
+    if let Some(user) = server.static_tokens.find(token) {
+        return json!({ "authenticated": true, "user": user.to_value(), "audiences": audiences });
+    }
     match authentication::by_token(server, token, &audiences) {
         Ok((user, claims)) => {
             let shared: Vec<_> =
                 claims.audiences.iter().filter(|audience| audiences.contains(audience)).collect();
             json!({ "authenticated": true, "user": user.to_value(), "audiences": shared })
         }
-        Err(_) => json!({ "authenticated": false, "error": "the token is not valid" }),
+        Err(_) => json!({ "user": {}, "error": "the token is not valid" }),
     }
 }

@@ -2,17 +2,21 @@
 //!
 //! A definition's OpenAPI schema is read once into a compact tree, which then serves four purposes: fields it does not know are
 //! pruned, absent ones get their defaults, what remains is validated, and patches learn which lists are sets or maps.
-//! Rules in the expression language (`x-kubernetes-validations`) are not evaluated.
+//! Rules in the expression language (`x-kubernetes-validations`) are compiled with it, and evaluated where the rest holds.
 
 use std::sync::OnceLock;
 
 use regex_lite::Regex;
 use serde_json::Value;
 
+use self::expressions::Checks;
 use crate::status::Cause;
 
+mod declared;
 mod defaults;
+mod expressions;
 mod format;
+mod mistakes;
 mod parse;
 mod prune;
 mod structure;
@@ -24,6 +28,8 @@ mod validate;
 #[derive(Debug)]
 pub(crate) struct Structural {
     root: Node,
+    /// Most schemas have no rules.
+    checks: Option<Box<Checks>>,
 }
 
 /// The schema of one value.
@@ -109,12 +115,17 @@ struct Pattern {
 impl Structural {
     /// Reads a schema. What it cannot say is left out; [`Structural::problems`] tells an author what is wrong.
     pub(crate) fn parse(schema: &Value) -> Self {
-        Self { root: parse::node(schema) }
+        Self { root: parse::node(schema), checks: Checks::compile(schema).map(Box::new) }
     }
 
     /// Why a schema is not structural; empty when it is.
     pub(crate) fn problems(schema: &Value, path: &str) -> Vec<Cause> {
-        structure::problems(schema, path)
+        let mut causes = structure::problems(schema, path);
+        // Rules over a schema that is wrong itself would only be reported for what is wrong with that.
+        if causes.is_empty() {
+            mistakes::find(schema, path, &mut causes);
+        }
+        causes
     }
 
     /// Drops what the schema does not know, and names each dropped field.
@@ -132,7 +143,14 @@ impl Structural {
     /// What is wrong with an object. Parts that are as they were in `old` are not complained about: a definition that
     /// became stricter must not freeze the objects it already has.
     pub(crate) fn validate(&self, object: &Value, old: Option<&Value>) -> Vec<Cause> {
-        validate::object(&self.root, object, old)
+        let mut causes = validate::object(&self.root, object, old);
+        let Some(checks) = &self.checks else { return causes };
+        // A rule may rely on what the rest of the schema says.
+        match causes.iter().any(Cause::blocks_rules) {
+            true => causes.push(Cause::rules_not_checked()),
+            false => causes.extend(checks.run(object, old)),
+        }
+        causes
     }
 
     pub(crate) fn root(&self) -> &Node {

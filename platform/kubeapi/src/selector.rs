@@ -40,7 +40,7 @@ impl FieldSelector {
                 Failure::bad_request(format!("invalid selector: '{text}'; can't understand '{term}'"))
             })?;
             if !offered(resource, &part.field) {
-                return Err(Failure::bad_request(format!("field label not supported: {}", part.field)));
+                return Err(unsupported(resource, &part.field));
             }
             parts.push(part);
         }
@@ -54,6 +54,16 @@ impl FieldSelector {
     pub(crate) fn is_empty(&self) -> bool {
         self.parts.is_empty()
     }
+}
+
+/// Kinds with fields of their own say which field they do not have; the others, which they have.
+fn unsupported(resource: &Resource, field: &str) -> Failure {
+    Failure::bad_request(match (extra_fields(resource), resource.custom) {
+        ([], false) => {
+            format!("{field:?} is not a known field selector: only \"metadata.name\", \"metadata.namespace\"")
+        }
+        _ => format!("field label not supported: {field}"),
+    })
 }
 
 // === impl Part ===

@@ -7,19 +7,22 @@ use arc_swap::ArcSwap;
 use axum::extract::{Request, State};
 use axum::response::Response;
 use bytes::Bytes;
-use http::HeaderMap;
+use http::header::ACCEPT;
+use http::{HeaderMap, HeaderValue, Method};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use pilothouse_http::{Peer, Route};
 use pilothouse_runtime::{Clock, Shutdown};
 
+use crate::admission::Quotas;
 use crate::authentication::{self, User};
 use crate::authorization::{Attributes, Authorizer, ResourceAttributes};
 use crate::catalogue::{Catalogue, Resource};
 use crate::config::Config;
 use crate::metrics::Metrics;
 use crate::pods::Kubelets;
-use crate::request::{Address, RequestInfo, Target};
+use crate::request::{Address, RequestInfo, Target, Verb};
 use crate::services::Allocator;
+use crate::static_tokens::StaticTokens;
 use crate::status::Failure;
 use crate::storage::Storage;
 use crate::tokens::Tokens;
@@ -39,9 +42,11 @@ pub(crate) struct Server {
     pub(crate) built_in: Catalogue,
     pub(crate) catalogue: ArcSwap<Catalogue>,
     pub(crate) tokens: Tokens,
+    pub(crate) static_tokens: StaticTokens,
     pub(crate) authorizer: Authorizer,
     pub(crate) kubelets: Kubelets,
     pub(crate) allocator: Allocator,
+    pub(crate) quotas: Quotas,
     pub(crate) metrics: Metrics,
 }
 
@@ -68,17 +73,26 @@ impl Server {
     }
 }
 
-pub(crate) async fn handle(State(server): State<Arc<Server>>, request: Request) -> Response {
+pub(crate) async fn handle(State(server): State<Arc<Server>>, mut request: Request) -> Response {
+    let yaml = answer::wants_yaml(request.headers());
+    if yaml {
+        // It is made from JSON, at the very end.
+        request.headers_mut().insert(ACCEPT, HeaderValue::from_static(answer::JSON));
+    }
     let path = request.uri().path();
     let info = RequestInfo::parse(request.method(), path, request.uri().query());
     let route = match (&info.target, info.verb.as_str()) {
         (Target::Path, _) => Route::named("path"),
         (Target::Resource(_), verb) => Route::named(verb),
     };
+    let yaml = yaml && info.verb != Verb::Watch;
     let mut response = match answered(server, request, info).await {
         Ok(response) => response,
         Err(failure) => answer::failure(&failure),
     };
+    if yaml {
+        response = answer::in_yaml(response).await;
+    }
     response.extensions_mut().insert(route);
     response
 }
@@ -91,15 +105,23 @@ async fn answered(server: Arc<Server>, request: Request, info: RequestInfo) -> R
         Target::Path => return pages::handle(&server, &info, &parts.headers).await,
         Target::Resource(address) => address.clone(),
     };
-    let resource = server
-        .catalogue
-        .load()
-        .find(&address.group, &address.version, &address.plural)
-        .cloned()
-        .ok_or_else(Failure::no_such_path)?;
+    let resource = server.catalogue.load().find(&address.group, &address.version, &address.plural).cloned();
+    let Some(resource) = resource else {
+        // Groups of definitions come and go, and leave nothing behind.
+        return match server.built_in.resources().any(|one| one.group == address.group) {
+            true => Err(Failure::no_such_path()),
+            false => Ok(answer::no_page()),
+        };
+    };
     let scoped = address.namespace.is_some() && !resource.is("", "namespaces");
     if scoped && !resource.namespaced {
         return Err(Failure::no_such_path());
+    }
+    if !matches!(
+        parts.method,
+        Method::GET | Method::HEAD | Method::POST | Method::PUT | Method::PATCH | Method::DELETE
+    ) {
+        return Err(Failure::method_not_allowed());
     }
     let body = read(body).await?;
     let call = Call { server, user, info, address, resource, headers: parts.headers, body };
@@ -128,7 +150,8 @@ fn authorized(server: &Server, user: &User, info: &RequestInfo, method: &str) ->
             403,
             "Forbidden",
             format!("forbidden: User \"{}\" cannot {verb} path \"{path}\"", user.name),
-        ),
+        )
+        .with_details(crate::status::Details::default()),
         Attributes::Resource(wanted) => denied(user, &wanted),
     })
 }

@@ -19,9 +19,10 @@ use crate::metrics::Metrics;
 use crate::pods::{Kubelets, NodeDialer};
 use crate::server::{self, Server};
 use crate::services::Allocator;
+use crate::static_tokens::StaticTokens;
 use crate::storage::Storage;
 use crate::tokens::Tokens;
-use crate::{bootstrap, crds};
+use crate::{admission, aggregation, bootstrap, crds};
 
 /// How long a request without a stream may take.
 const TIME_LIMIT: Duration = Duration::from_secs(60);
@@ -71,6 +72,7 @@ struct Parts {
     storage: Storage,
     built_in: Catalogue,
     tokens: Tokens,
+    static_tokens: StaticTokens,
     kubelets: Kubelets,
     allocator: Allocator,
     metrics: Metrics,
@@ -94,8 +96,17 @@ impl Service {
         let storage = Storage::load(deps.store, &deps.space, metrics.clone()).await?;
         let built_in = Catalogue::built_in(minor);
         let clock = deps.clock;
-        let parts = Parts { config, clock, storage, built_in, tokens, kubelets, allocator, metrics };
+        let static_tokens = StaticTokens::default();
+        let parts =
+            Parts { config, clock, storage, built_in, tokens, static_tokens, kubelets, allocator, metrics };
         Ok(Self { listener, parts, http })
+    }
+
+    /// The same, and whoever shows one of these tokens is let in as its user.
+    #[must_use]
+    pub fn with_static_tokens(mut self, tokens: StaticTokens) -> Self {
+        self.parts.static_tokens = tokens;
+        self
     }
 
     /// Where it listens; with the real port if port 0 was asked for.
@@ -106,7 +117,17 @@ impl Service {
     /// Answers until shutdown; returns when drained.
     pub async fn run(self, shutdown: Shutdown) -> Result<(), Error> {
         let Self { listener, parts, http } = self;
-        let Parts { mut config, clock, storage, built_in, tokens, kubelets, allocator, metrics } = parts;
+        let Parts {
+            mut config,
+            clock,
+            storage,
+            built_in,
+            tokens,
+            static_tokens,
+            kubelets,
+            allocator,
+            metrics,
+        } = parts;
         config.advertise = config.advertise.or_else(|| Some(listener.local_address()));
         let tasks = Tasks::new("kubeapi", shutdown.clone());
         let server = Arc::new(Server {
@@ -117,9 +138,11 @@ impl Service {
             catalogue: ArcSwap::from_pointee(built_in.clone()),
             built_in,
             tokens,
+            static_tokens,
             authorizer: Authorizer::default(),
             kubelets,
             allocator,
+            quotas: admission::Quotas::default(),
             metrics,
         });
         // The cache follows for as long as anything may still be answered, that is, until the listener has drained.
@@ -134,6 +157,10 @@ impl Service {
             bootstrap::ensure(&server).await?;
             let definitions = Arc::clone(&server);
             tasks.spawn("definitions", OnExit::StopProcess, async move { crds::run(definitions).await });
+            let roles = Arc::clone(&server);
+            tasks.spawn("aggregation", OnExit::StopProcess, async move { aggregation::run(roles).await });
+            let quotas = Arc::clone(&server);
+            tasks.spawn("quotas", OnExit::StopProcess, async move { admission::run(quotas).await });
             let app = Router::new().fallback(server::handle).with_state(Arc::clone(&server));
             let stack = Stack::new(http.clone()).with_time_limit(TIME_LIMIT).with_body_limit(BODY_LIMIT);
             listener.serve(stack.around(app), http, &tasks).await.map_err(Error::Serve)

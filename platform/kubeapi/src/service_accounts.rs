@@ -22,9 +22,12 @@ pub(crate) async fn token(call: &Call) -> Result<Response, Failure> {
     let spec = &request["spec"];
     let lifetime = spec["expirationSeconds"].as_u64().unwrap_or(LIFETIME);
     if !(SHORTEST.as_secs()..=LONGEST.as_secs()).contains(&lifetime) {
-        let why = "may not specify a duration less than 10 minutes, or more than 2^32 seconds";
+        let why = match lifetime < SHORTEST.as_secs() {
+            true => "may not specify a duration less than 10 minutes",
+            false => "may not specify a duration larger than 2^32 seconds",
+        };
         let cause = Cause::invalid("spec.expirationSeconds", &json!(lifetime), why);
-        return Err(Failure::invalid(&call.resource, call.name(), vec![cause]));
+        return Err(Failure::invalid_kind("authentication.k8s.io", "TokenRequest", "", vec![cause]));
     }
     let audiences: Vec<String> = spec["audiences"]
         .as_array()
@@ -57,13 +60,31 @@ pub(crate) async fn token(call: &Call) -> Result<Response, Failure> {
         .map_err(|_| Failure::internal("the token could not be signed"))?;
     request["kind"] = json!("TokenRequest");
     request["apiVersion"] = json!("authentication.k8s.io/v1");
-    if !request["metadata"].is_object() {
-        request["metadata"] = json!({});
-    }
-    request["metadata"]["name"] = json!(call.name());
-    request["metadata"]["namespace"] = json!(call.namespace());
-    request["spec"]["audiences"] = json!(audiences);
     request["spec"]["expirationSeconds"] = json!(lifetime.as_secs());
+    let manager = call.manager()?;
+    let mut entry = json!({
+        "manager": manager,
+        "operation": "Update",
+        "apiVersion": "authentication.k8s.io/v1",
+        "subresource": "token",
+        "time": strategy::timestamp(now),
+        "fieldsType": "FieldsV1",
+        "fieldsV1": { "f:spec": { "f:expirationSeconds": {} } },
+    });
+    if request["spec"]["audiences"].is_array() {
+        entry["fieldsV1"]["f:spec"]["f:audiences"] = json!({});
+    }
+    request["metadata"] = json!({
+        "name": call.name(),
+        "namespace": call.namespace(),
+        "uid": account["metadata"]["uid"],
+        "creationTimestamp": strategy::timestamp(now),
+        "managedFields": [entry],
+    });
+    if request["spec"]["boundObjectRef"].is_null() {
+        request["spec"]["boundObjectRef"] = Value::Null;
+    }
+    request["spec"]["audiences"] = json!(audiences);
     let expires = strategy::timestamp(expires_at);
     request["status"] = json!({ "token": token, "expirationTimestamp": expires });
     Ok(answer::json(StatusCode::CREATED, &request))

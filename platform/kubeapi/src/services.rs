@@ -1,10 +1,11 @@
-//! Addresses of Services.
+//! Addresses of Services, and ports of the nodes that lead to them.
 //!
-//! Which addresses are taken follows from the Services themselves: there is no second record that could disagree. One
-//! create at a time looks and writes, so no two get the same address.
+//! Which are taken follows from the Services themselves: there is no second record that could disagree. One
+//! write at a time looks and writes, so no two get the same.
 
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
+use std::ops::RangeInclusive;
 
 use serde_json::{Value, json};
 use tokio::sync::{Mutex, MutexGuard};
@@ -13,6 +14,9 @@ use crate::catalogue::Resource;
 use crate::error::Error;
 use crate::status::{Cause, Failure};
 use crate::storage::Cache;
+
+/// The ports of nodes that Services may have.
+const NODE_PORTS: RangeInclusive<u16> = 30_000..=32_767;
 
 #[derive(Debug)]
 pub(crate) struct Allocator {
@@ -47,51 +51,65 @@ impl Allocator {
         self.one_at_a_time.lock().await
     }
 
-    /// Gives a Service the address it asks for, or a free one. Headless and external ones have none.
+    /// Gives a Service what it asks for or leaves open: an address, and ports of the nodes where it has those. What it had
+    /// before (`former`) it keeps. Headless and external ones have no address.
     pub(crate) fn assign(
         &self,
         cache: &Cache,
         resource: &Resource,
-        name: &str,
+        former: Option<&Value>,
         service: &mut Value,
     ) -> Result<(), Failure> {
+        let name = service["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+        let nothing = Value::Null;
+        let former = former.map_or(&nothing, |former| &former["spec"]);
         let spec = &mut service["spec"];
         if spec["type"] == "ExternalName" {
             return Ok(());
         }
-        let taken = taken(cache);
+        let taken = Taken::of(cache);
+        let refused = |cause: Cause| Failure::invalid(resource, &name, vec![cause]);
+        self.address(&taken, former, spec, &refused)?;
+        ports(&taken, former, spec, &refused)
+    }
+
+    fn address(
+        &self,
+        taken: &Taken,
+        former: &Value,
+        spec: &mut Value,
+        refused: &impl Fn(Cause) -> Failure,
+    ) -> Result<(), Failure> {
         let address = match spec["clusterIP"].as_str() {
             Some("None") => {
                 spec["clusterIPs"] = json!(["None"]);
                 return Ok(());
             }
+            Some(asked) if former["clusterIP"] == asked => return Ok(()),
             Some(asked) if !asked.is_empty() => {
-                let refused = |why: &str| {
-                    let cause = Cause::invalid("spec.clusterIPs", &json!([asked]), why);
-                    Failure::invalid(resource, name, vec![cause])
+                let refused = |why: String| {
+                    refused(Cause::invalid(
+                        "spec.clusterIPs",
+                        &json!([asked]),
+                        format!("failed to allocate IP {asked}: {why}"),
+                    ))
                 };
                 let address: Ipv4Addr =
-                    asked.parse().map_err(|_| refused("failed to allocate IP: it is no IPv4 address"))?;
+                    asked.parse().map_err(|_| refused("it is no IPv4 address".to_owned()))?;
                 if !self.contains(address) {
-                    return Err(refused("failed to allocate IP: the provided IP is not in the valid range"));
+                    return Err(refused("the provided network does not match the current range".to_owned()));
                 }
-                if taken.contains(&address) {
-                    return Err(refused("failed to allocate IP: provided IP is already allocated"));
+                if taken.addresses.contains(&address) {
+                    return Err(refused("provided IP is already allocated".to_owned()));
                 }
                 address
             }
-            _ => self.free(&taken).ok_or_else(|| {
+            _ => self.free(&taken.addresses).ok_or_else(|| {
                 Failure::internal("failed to allocate a serviceIP: the range of Services is full")
             })?,
         };
         spec["clusterIP"] = json!(address.to_string());
         spec["clusterIPs"] = json!([address.to_string()]);
-        if spec["ipFamilies"].is_null() {
-            spec["ipFamilies"] = json!(["IPv4"]);
-        }
-        if spec["ipFamilyPolicy"].is_null() {
-            spec["ipFamilyPolicy"] = json!("SingleStack");
-        }
         Ok(())
     }
 
@@ -111,14 +129,92 @@ impl Allocator {
     }
 }
 
-fn taken(cache: &Cache) -> BTreeSet<Ipv4Addr> {
-    let services = cache.snapshot("services/");
-    services
-        .objects
-        .iter()
-        .filter_map(|(_, bytes)| serde_json::from_slice::<Value>(bytes).ok())
-        .filter_map(|service| service["spec"]["clusterIP"].as_str()?.parse().ok())
-        .collect()
+/// What Services have.
+struct Taken {
+    addresses: BTreeSet<Ipv4Addr>,
+    /// By number and protocol.
+    ports: BTreeSet<(u16, String)>,
+}
+
+impl Taken {
+    fn of(cache: &Cache) -> Self {
+        let mut taken = Self { addresses: BTreeSet::new(), ports: BTreeSet::new() };
+        for (_, bytes) in &cache.snapshot("services/").objects {
+            let Ok(service) = serde_json::from_slice::<Value>(bytes) else { continue };
+            let spec = &service["spec"];
+            taken
+                .addresses
+                .extend(spec["clusterIP"].as_str().and_then(|address| address.parse::<Ipv4Addr>().ok()));
+            for port in spec["ports"].as_array().into_iter().flatten() {
+                taken.ports.extend(node_port(port).map(|number| (number, protocol(port))));
+            }
+        }
+        taken
+    }
+}
+
+fn node_port(port: &Value) -> Option<u16> {
+    port["nodePort"].as_u64().and_then(|number| u16::try_from(number).ok()).filter(|number| *number > 0)
+}
+
+fn protocol(port: &Value) -> String {
+    port["protocol"].as_str().unwrap_or("TCP").to_owned()
+}
+
+/// Ports of the nodes, for those kinds of Services that have them.
+fn ports(
+    taken: &Taken,
+    former: &Value,
+    spec: &mut Value,
+    refused: &impl Fn(Cause) -> Failure,
+) -> Result<(), Failure> {
+    let wanted = match spec["type"].as_str() {
+        Some("NodePort") => true,
+        Some("LoadBalancer") => spec["allocateLoadBalancerNodePorts"] != false,
+        _ => false,
+    };
+    let own: Vec<_> = former["ports"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(|port| Some((node_port(port)?, protocol(port))))
+        .collect();
+    let mut given: BTreeSet<(u16, String)> = BTreeSet::new();
+    for (place, port) in spec["ports"].as_array_mut().into_iter().flatten().enumerate() {
+        let protocol = protocol(port);
+        let is_free = |number: u16, given: &BTreeSet<(u16, String)>| {
+            let one = (number, protocol.clone());
+            !given.contains(&one) && (own.contains(&one) || !taken.ports.contains(&one))
+        };
+        let number = match port["nodePort"].as_i64().filter(|number| *number != 0) {
+            Some(asked) => {
+                let refused = |why: &str| {
+                    refused(Cause::invalid(format!("spec.ports[{place}].nodePort"), &json!(asked), why))
+                };
+                let number = u16::try_from(asked).ok().filter(|number| NODE_PORTS.contains(number));
+                let number = number.ok_or_else(|| {
+                    refused(
+                        "provided port is not in the valid range. The range of valid ports is 30000-32767",
+                    )
+                })?;
+                if !is_free(number, &given) {
+                    return Err(refused("provided port is already allocated"));
+                }
+                number
+            }
+            None if wanted => {
+                let start = rand::random_range(NODE_PORTS);
+                let rest = (start..=*NODE_PORTS.end()).chain(*NODE_PORTS.start()..start);
+                rest.into_iter()
+                    .find(|number| is_free(*number, &given))
+                    .ok_or_else(|| Failure::internal("failed to allocate a nodePort: range is full"))?
+            }
+            None => continue,
+        };
+        port["nodePort"] = json!(number);
+        given.insert((number, protocol));
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -76,6 +76,7 @@ impl Failure {
     /// A path that leads nowhere.
     pub(crate) fn no_such_path() -> Self {
         Self::new(404, "NotFound", "the server could not find the requested resource")
+            .with_details(Details::default())
     }
 
     pub(crate) fn already_exists(resource: &Resource, name: &str) -> Self {
@@ -86,6 +87,25 @@ impl Failure {
     pub(crate) fn conflict(resource: &Resource, name: &str, why: impl std::fmt::Display) -> Self {
         let message = format!("Operation cannot be fulfilled on {} \"{name}\": {why}", resource.qualified());
         Self::new(409, "Conflict", message).with_details(about(resource, name))
+    }
+
+    /// The same, where the kind is named rather than the collection.
+    pub(crate) fn conflict_of_kind(resource: &Resource, name: &str, why: impl std::fmt::Display) -> Self {
+        let kind = resource.kind.to_string();
+        let message = format!("Operation cannot be fulfilled on {kind} \"{name}\": {why}");
+        Self::new(409, "Conflict", message).with_details(Details { kind, ..about(resource, name) })
+    }
+
+    /// And where it is a part of the object that cannot be written.
+    pub(crate) fn conflict_of_part(
+        resource: &Resource,
+        part: &str,
+        name: &str,
+        why: impl std::fmt::Display,
+    ) -> Self {
+        let kind = format!("{}/{part}", resource.plural);
+        let message = format!("Operation cannot be fulfilled on {kind} \"{name}\": {why}");
+        Self::new(409, "Conflict", message).with_details(Details { kind, ..about(resource, name) })
     }
 
     /// The object is not the one the client read.
@@ -102,11 +122,7 @@ impl Failure {
             "" => resource.kind.to_string(),
             group => format!("{}.{group}", resource.kind),
         };
-        let listed = match causes.as_slice() {
-            [] => "the content is not acceptable".to_owned(),
-            [only] => only.line(),
-            several => format!("[{}]", several.iter().map(Cause::line).collect::<Vec<_>>().join(", ")),
-        };
+        let listed = list(&causes);
         Self::new(422, "Invalid", format!("{kind} \"{name}\" is invalid: {listed}")).with_details(Details {
             kind: resource.kind.to_string(),
             causes,
@@ -114,9 +130,29 @@ impl Failure {
         })
     }
 
+    /// Something that is invalid under the name of its collection: what a client must say and did not.
+    pub(crate) fn invalid_in_collection(resource: &Resource, name: &str, cause: Cause) -> Self {
+        Self::new(422, "Invalid", format!("{} \"{name}\" is invalid: {}", resource.qualified(), cause.line()))
+            .with_details(Details { causes: vec![cause], ..about(resource, name) })
+    }
+
+    /// The same about what is not the resource itself: a part of it, or what is sent along with it.
+    pub(crate) fn invalid_kind(group: &str, kind: &str, name: &str, causes: Vec<Cause>) -> Self {
+        let listed = list(&causes);
+        Self::new(422, "Invalid", format!("{kind}.{group} \"{name}\" is invalid: {listed}")).with_details(
+            Details {
+                name: name.to_owned(),
+                group: group.to_owned(),
+                kind: kind.to_owned(),
+                causes,
+                ..Details::default()
+            },
+        )
+    }
+
     /// A query or options object that is wrong, rather than the object itself.
     pub(crate) fn invalid_options(kind: &str, causes: Vec<Cause>) -> Self {
-        let listed = causes.iter().map(Cause::line).collect::<Vec<_>>().join(", ");
+        let listed = list(&causes);
         Self::new(422, "Invalid", format!("{kind}.meta.k8s.io \"\" is invalid: {listed}")).with_details(
             Details { group: "meta.k8s.io".to_owned(), kind: kind.to_owned(), causes, ..Details::default() },
         )
@@ -145,11 +181,25 @@ impl Failure {
 
     pub(crate) fn method_not_allowed() -> Self {
         Self::new(405, "MethodNotAllowed", "the server does not allow this method on the requested resource")
+            .with_details(Details::default())
     }
 
-    pub(crate) fn not_acceptable(offered: &[&str]) -> Self {
-        let message = format!("only the following media types are accepted: {}", offered.join(", "));
+    pub(crate) fn not_acceptable() -> Self {
+        let message = "only the following media types are accepted: application/json, application/yaml, \
+                       application/vnd.kubernetes.protobuf";
         Self::new(406, "NotAcceptable", message)
+    }
+
+    /// None of the media types that a client would take is known at all.
+    pub(crate) fn nothing_acceptable() -> Self {
+        let message = "406: Not Acceptable\n\nAvailable representations: application/json, application/yaml, \
+                       application/vnd.kubernetes.protobuf";
+        Self::new(406, "NotAcceptable", message).with_details(Details::default())
+    }
+
+    /// A patch in a language that nobody speaks.
+    pub(crate) fn unknown_patch_type() -> Self {
+        Self::new(415, "UnsupportedMediaType", "415: Unsupported Media Type").with_details(Details::default())
     }
 
     pub(crate) fn unsupported_media_type(accepted: &[&str]) -> Self {
@@ -169,6 +219,24 @@ impl Failure {
         Self::new(500, "InternalError", format!("Internal error occurred: {message}"))
     }
 
+    /// Something the real server does not expect either, and answers without saying what kind of failure it is.
+    pub(crate) fn unexpected(message: impl Into<String>) -> Self {
+        Self::new(500, "", message)
+    }
+
+    /// A patch that cannot be carried out. What is wrong with it is not said: it may quote what only the object knows.
+    pub(crate) fn rejected_patch() -> Self {
+        Self::new(422, "Invalid", "the server rejected our request due to an error in our request")
+            .with_details(Details::default())
+    }
+
+    /// A patch after which the object is none of its kind any more.
+    pub(crate) fn invalid_patch(patched: &str, why: impl std::fmt::Display) -> Self {
+        let cause = Cause::invalid("patch", &Value::from(patched), why);
+        Self::new(422, "Invalid", format!(" \"\" is invalid: {}", cause.line()))
+            .with_details(Details { causes: vec![cause], ..Details::default() })
+    }
+
     pub(crate) fn unavailable(message: impl Into<String>) -> Self {
         Self::new(503, "ServiceUnavailable", message).with_retry_after(1)
     }
@@ -184,9 +252,11 @@ impl Failure {
             "metadata": {},
             "status": "Failure",
             "message": self.message,
-            "reason": self.reason,
             "code": self.code,
         });
+        if !self.reason.is_empty() {
+            status["reason"] = json!(self.reason);
+        }
         if let Some(details) = &self.details {
             status["details"] = details.to_value();
             if let Some(token) = &details.continue_token {
@@ -204,6 +274,25 @@ impl std::fmt::Display for Failure {
 }
 
 impl std::error::Error for Failure {}
+
+fn list(causes: &[Cause]) -> String {
+    match causes {
+        [] => "the content is not acceptable".to_owned(),
+        [only] => only.line(),
+        several => {
+            let mut lines: Vec<String> = Vec::new();
+            for line in several.iter().map(Cause::line) {
+                if !lines.contains(&line) {
+                    lines.push(line);
+                }
+            }
+            match lines.as_slice() {
+                [only] => only.clone(),
+                lines => format!("[{}]", lines.join(", ")),
+            }
+        }
+    }
+}
 
 fn about(resource: &Resource, name: &str) -> Details {
     Details {
@@ -287,6 +376,23 @@ impl Cause {
         Self::new("FieldValueTooMany", message, field)
     }
 
+    /// Whether rules about the same object would trip over it.
+    pub(crate) fn blocks_rules(&self) -> bool {
+        const BLOCKING: [&str; 5] = [
+            "FieldValueNotSupported",
+            "FieldValueRequired",
+            "FieldValueTooLong",
+            "FieldValueTooMany",
+            "FieldValueTypeInvalid",
+        ];
+        BLOCKING.contains(&self.reason)
+    }
+
+    pub(crate) fn rules_not_checked() -> Self {
+        let why = "some validation rules were not checked because the object was invalid; correct the existing errors to complete validation";
+        Self::invalid("<nil>", &Value::Null, why)
+    }
+
     fn line(&self) -> String {
         match self.field.as_str() {
             "" => self.message.clone(),
@@ -295,7 +401,10 @@ impl Cause {
     }
 
     fn to_value(&self) -> Value {
-        let mut value = json!({ "reason": self.reason, "message": self.message });
+        let mut value = json!({ "message": self.message });
+        if !self.reason.is_empty() {
+            value["reason"] = json!(self.reason);
+        }
         if !self.field.is_empty() {
             value["field"] = json!(self.field);
         }

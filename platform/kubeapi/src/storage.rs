@@ -23,7 +23,7 @@ use tracing::error;
 
 use crate::catalogue::Resource;
 use crate::metrics::Metrics;
-use crate::status::Failure;
+use crate::status::{Cause, Failure};
 
 mod cache;
 mod encoding;
@@ -35,7 +35,7 @@ mod pulse;
 mod watcher;
 
 pub(crate) use cache::Cache;
-pub(crate) use encoding::{converted, with_revision};
+pub(crate) use encoding::{converted, head, text, with_revision};
 pub(crate) use history::Event;
 pub(crate) use page::Listing;
 use pulse::Pulse;
@@ -43,6 +43,8 @@ pub(crate) use watcher::{Lost, Watcher};
 
 /// How long an Event is kept after its last change.
 const EVENT_TIME_TO_LIVE: Duration = Duration::from_secs(3600);
+/// What etcd takes in one request by default, and so what clients expect.
+const LARGEST_OBJECT: usize = 3 << 19;
 /// How long a request waits for the cache to reach a version that exists.
 const CATCH_UP: Duration = Duration::from_secs(3);
 
@@ -198,6 +200,9 @@ impl Storage {
     ) -> Result<(), WriteError> {
         let container = self.containers.of(resource);
         let stored = encoding::for_storage(resource, value);
+        if encoding::size(&stored) > LARGEST_OBJECT {
+            return Err(WriteError::Failed(Failure::too_large(LARGEST_OBJECT)));
+        }
         let is_event = resource.plural == "events" && matches!(&*resource.group, "" | "events.k8s.io");
         if is_event {
             transaction.put_expiring(container, id.clone(), precondition, &stored, EVENT_TIME_TO_LIVE)
@@ -244,17 +249,15 @@ impl Storage {
         self.reached(revision).await
     }
 
+    pub(super) fn too_large(&self, revision: u64) -> Failure {
+        let current = self.cache.through();
+        Failure::timeout(format!("Timeout: Too large resource version: {revision}, current: {current}"))
+            .with_cause(Cause::new("ResourceVersionTooLarge", "Too large resource version", ""))
+    }
+
     async fn reached(&self, revision: u64) -> Result<(), Failure> {
         let waited = tokio::time::timeout(CATCH_UP, self.cache.reach(revision)).await;
-        waited.map_err(|_| {
-            let message =
-                format!("Too large resource version: {revision}, current: {}", self.cache.through());
-            Failure::timeout(message.clone()).with_cause(crate::status::Cause::new(
-                "ResourceVersionTooLarge",
-                "Too large resource version",
-                "",
-            ))
-        })
+        waited.map_err(|_| self.too_large(revision))
     }
 }
 

@@ -4,7 +4,7 @@
 //! both it fills in the defaults that controllers and clients rely on, and then says what is wrong. All of it is a
 //! function of the old object and the new one.
 //!
-//! The order of a write: decode, [`prune`], [`prepare_create`] or [`prepare_update`], admission, [`validate`], store.
+//! The order of a write: decode, [`decode`] and [`begin`] or [`prepare_update`], admission, [`validate`], store.
 
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
@@ -16,12 +16,14 @@ use crate::status::{Cause, Failure};
 mod access;
 mod admission;
 mod batch;
+pub(crate) mod certificate;
 mod configuration;
-mod definition;
+pub(crate) mod definition;
 mod metadata;
 pub(crate) mod names;
 mod network;
 pub(crate) mod pod;
+mod quota;
 pub(crate) mod scale;
 mod service;
 mod storage;
@@ -63,12 +65,31 @@ pub(crate) fn prune(resource: &Resource, object: &mut Value) -> Result<Vec<Strin
 }
 
 /// Makes a new object out of what a client sent. Answers with the fields the kind does not have.
+#[cfg(test)]
 pub(crate) fn prepare_create(
     resource: &Resource,
     object: &mut Value,
     context: &Context,
 ) -> Result<Vec<String>, Failure> {
+    let dropped = decode(resource, object)?;
+    begin(resource, object, context);
+    Ok(dropped)
+}
+
+/// What a client sent, with everything it means by it: this is what belongs to it. Answers with the fields the kind does not
+/// have.
+pub(crate) fn decode(resource: &Resource, object: &mut Value) -> Result<Vec<String>, Failure> {
     let dropped = prune(resource, object)?;
+    ensure_object(&mut object["metadata"]);
+    defaults(resource, object);
+    if resource.is("apps", "daemonsets") {
+        workload::count_templates(None, object);
+    }
+    Ok(dropped)
+}
+
+/// Gives a new object what the server decides.
+pub(crate) fn begin(resource: &Resource, object: &mut Value, context: &Context) {
     metadata::for_create(resource, object, context);
     // A node registers itself with what it knows; all other kinds get their status from a controller, later.
     if resource.status_subresource && !resource.is("", "nodes") {
@@ -77,12 +98,16 @@ pub(crate) fn prepare_create(
             typed::empty_status(resource, object);
         }
     }
-    if resource.is("batch", "jobs") {
-        batch::select_own_pods(object, context.uid);
+    match (resource.group.as_ref(), resource.plural.as_ref()) {
+        ("batch", "jobs") => batch::select_own_pods(object, context.uid),
+        ("", "namespaces") => namespace_finalizer(object),
+        ("", "services") => service::families(object),
+        _ => {}
     }
-    defaults(resource, object);
     initial_status(resource, object);
-    Ok(dropped)
+    if resource.is("", "persistentvolumes") {
+        object["status"]["lastPhaseTransitionTime"] = json!(timestamp(context.now));
+    }
 }
 
 /// Restores in `new` what this endpoint may not change, and counts the generation. Answers with the fields the kind does
@@ -109,11 +134,29 @@ pub(crate) fn prepare_update(
             if resource.is("", "services") {
                 service::keep_allocated(old, new);
             }
+            if resource.is("certificates.k8s.io", "certificatesigningrequests") {
+                keep(old, new, "spec");
+            }
             defaults(resource, new);
+            if resource.is("apps", "daemonsets") {
+                workload::count_templates(Some(old), new);
+            }
+            if resource.is("", "services") {
+                service::families(new);
+            }
             metadata::count_generation(resource, old, new);
         }
     }
     Ok(dropped)
+}
+
+/// What a client is told beside the answer. What is only said twice is put right.
+pub(crate) fn warnings(resource: &Resource, object: &mut Value) -> Vec<String> {
+    let mut warnings: Vec<_> = metadata::one_of_each_owner(&mut object["metadata"]).into_iter().collect();
+    if resource.is("", "services") {
+        warnings.extend(service::warnings(object));
+    }
+    warnings
 }
 
 /// What is wrong with an object that was prepared.
@@ -125,10 +168,14 @@ pub(crate) fn validate(
 ) -> Result<(), Failure> {
     let mut causes = metadata::validate(resource, old, new);
     if let Some(schema) = &resource.schema {
+        causes.extend(scale::problems(resource, new));
         causes.extend(schema.validate(new, old));
     }
     if subresource.is_none() && !resource.custom {
         causes.extend(content(resource, old, new));
+    }
+    if let (Some("approval"), Some(old)) = (subresource, old) {
+        causes.extend(certificate::validate_answer(old, new));
     }
     match causes.is_empty() {
         true => Ok(()),
@@ -145,7 +192,7 @@ fn defaults(resource: &Resource, object: &mut Value) {
         return;
     }
     match (resource.group.as_ref(), resource.plural.as_ref()) {
-        ("", "pods") => pod::defaults(&mut object["spec"]),
+        ("", "pods") => pod::own_defaults(&mut object["spec"]),
         ("", "services") => service::defaults(object),
         ("", "endpoints") => service::endpoints_defaults(object),
         ("discovery.k8s.io", "endpointslices") => service::slice_defaults(object),
@@ -157,11 +204,15 @@ fn defaults(resource: &Resource, object: &mut Value) {
         ("scheduling.k8s.io", "priorityclasses") => {
             fill(object, "preemptionPolicy", json!("PreemptLowerPriority"))
         }
+        ("", "nodes") => node_defaults(object),
         ("apps", plural) => workload::defaults(plural, object),
         ("", "replicationcontrollers") => workload::controller_defaults(object),
         ("", "podtemplates") => pod::defaults(&mut object["template"]["spec"]),
         ("", "limitranges") => configuration::limit_defaults(object),
-        ("batch", "jobs") => batch::job_defaults(object),
+        ("batch", "jobs") => {
+            batch::job_defaults(object);
+            fill(&mut object["spec"], "manualSelector", json!(false));
+        }
         ("batch", "cronjobs") => batch::cron_job_defaults(object),
         ("networking.k8s.io", "networkpolicies") => network::policy_defaults(object),
         ("storage.k8s.io", "csidrivers") => storage::driver_defaults(object),
@@ -181,6 +232,7 @@ fn content(resource: &Resource, old: Option<&Value>, new: &Value) -> Vec<Cause> 
         ("", "persistentvolumeclaims") => storage::validate_claim(old, new),
         ("", "persistentvolumes") => storage::validate_volume(old, new),
         ("", "nodes") => validate_node(old, new),
+        ("", "resourcequotas") => quota::validate(new),
         ("storage.k8s.io", "storageclasses") => storage::validate_class(old, new),
         ("scheduling.k8s.io", "priorityclasses") => immutable(old, new, &["value", "preemptionPolicy"]),
         ("apps", plural) => workload::validate(plural, old, new),
@@ -190,8 +242,14 @@ fn content(resource: &Resource, old: Option<&Value>, new: &Value) -> Vec<Cause> 
         ("networking.k8s.io", "ingresses") => network::validate_ingress(new),
         ("networking.k8s.io", "ingressclasses") => network::validate_class(old, new),
         ("networking.k8s.io", "networkpolicies") => network::validate_policy(new),
+        ("coordination.k8s.io", "leases") => validate_lease(new),
+        ("", "events") => validate_event(new),
         ("node.k8s.io", "runtimeclasses") => immutable(old, new, &["handler"]),
-        ("certificates.k8s.io", _) => access::validate_request(old, new),
+        ("certificates.k8s.io", _) => {
+            let mut causes = access::validate_request(old, new);
+            causes.extend(certificate::validate(new));
+            causes
+        }
         ("admissionregistration.k8s.io", plural) => admission::validate(plural, new),
         ("rbac.authorization.k8s.io", plural) => access::validate(plural, old, new),
         ("apiextensions.k8s.io", "customresourcedefinitions") => definition::validate(old, new),
@@ -272,22 +330,77 @@ fn namespace_defaults(object: &mut Value) {
         ensure_object(&mut object["metadata"]["labels"]);
         object["metadata"]["labels"]["kubernetes.io/metadata.name"] = name;
     }
-    // Only while it lives: a namespace that is being finalised has had it taken away.
-    if object["metadata"]["deletionTimestamp"].is_null() {
-        ensure_object(&mut object["spec"]);
-        fill(&mut object["spec"], "finalizers", json!(["kubernetes"]));
+}
+
+/// Whatever is in a namespace has to go before it does.
+fn namespace_finalizer(object: &mut Value) {
+    ensure_object(&mut object["spec"]);
+    let finalizers = &mut object["spec"]["finalizers"];
+    match finalizers.as_array_mut() {
+        Some(finalizers) if finalizers.iter().any(|one| one == "kubernetes") => {}
+        Some(finalizers) => finalizers.push(json!("kubernetes")),
+        None => *finalizers = json!(["kubernetes"]),
+    }
+}
+
+/// The first range is in two places.
+fn node_defaults(object: &mut Value) {
+    let spec = &mut object["spec"];
+    match (text(spec, "/podCIDR").to_owned(), text(spec, "/podCIDRs/0").to_owned()) {
+        (one, _) if !one.is_empty() => fill(spec, "podCIDRs", json!([one])),
+        (_, first) if !first.is_empty() => spec["podCIDR"] = json!(first),
+        _ => {}
     }
 }
 
 fn validate_node(old: Option<&Value>, new: &Value) -> Vec<Cause> {
-    let Some(old) = old else { return Vec::new() };
+    let mut causes = Vec::new();
+    for (place, taint) in items(new, "/spec/taints").iter().enumerate() {
+        let effects = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
+        // The real server looks twice at a node that changes, and says so twice.
+        let times = if old.is_some() { 2 } else { 1 };
+        for _ in (0..times).filter(|_| !effects.contains(&text(taint, "/effect"))) {
+            let path = format!("metadata.taints[{place}].effect");
+            causes.push(Cause::not_supported(path, &taint["effect"], effects));
+        }
+        if let Some(why) = names::label_key_problem(text(taint, "/key")) {
+            causes.push(Cause::invalid(format!("metadata.taints[{place}].key"), &taint["key"], why));
+        }
+    }
+    let Some(old) = old else { return causes };
     let (before, after) = (&old["spec"]["podCIDR"], &new["spec"]["podCIDR"]);
-    match before.as_str().is_some_and(|range| !range.is_empty()) && before != after {
-        true => vec![Cause::forbidden(
-            "spec.podCIDR",
-            "node updates may not change podCIDR except from \"\" to valid",
+    if before.as_str().is_some_and(|range| !range.is_empty()) && before != after {
+        let why = "node updates may not change podCIDR except from \"\" to valid";
+        causes.push(Cause::forbidden("spec.podCIDR", why));
+    }
+    causes
+}
+
+fn validate_lease(new: &Value) -> Vec<Cause> {
+    let spec = &new["spec"];
+    let mut causes = Vec::new();
+    if let Some(seconds) = spec["leaseDurationSeconds"].as_i64().filter(|seconds| *seconds <= 0) {
+        let why = "must be greater than 0";
+        causes.push(Cause::invalid("spec.leaseDurationSeconds", &json!(seconds), why));
+    }
+    if let Some(count) = spec["leaseTransitions"].as_i64().filter(|count| *count < 0) {
+        let why = "must be greater than or equal to 0";
+        causes.push(Cause::invalid("spec.leaseTransitions", &json!(count), why));
+    }
+    causes
+}
+
+/// An event is where what it tells of is; of what is nowhere it is told in `default`.
+fn validate_event(new: &Value) -> Vec<Cause> {
+    let (of, own) = (text(new, "/involvedObject/namespace"), text(new, "/metadata/namespace"));
+    match of {
+        "" if matches!(own, "default" | "kube-system") => Vec::new(),
+        namespace if namespace == own => Vec::new(),
+        namespace => vec![Cause::invalid(
+            "involvedObject.namespace",
+            &json!(namespace),
+            "does not match event.namespace",
         )],
-        false => Vec::new(),
     }
 }
 

@@ -65,7 +65,7 @@ pub(crate) fn render<'a>(
         .map(|object| {
             let mut row = json!({ "cells": cells(resource, object, now) });
             match include {
-                IncludeObject::None => {}
+                IncludeObject::None => row["object"] = Value::Null,
                 IncludeObject::Metadata => row["object"] = metadata_only(object),
                 IncludeObject::Object => row["object"] = object.clone(),
             }
@@ -91,11 +91,19 @@ pub(crate) fn render<'a>(
 
 /// An object reduced to what it is called and who it belongs to.
 pub(crate) fn metadata_only(object: &Value) -> Value {
-    json!({
-        "kind": "PartialObjectMetadata",
-        "apiVersion": "meta.k8s.io/v1",
-        "metadata": object["metadata"],
-    })
+    let mut metadata = object["metadata"].clone();
+    // This is part of the whole object only.
+    if object["kind"] == "DaemonSet"
+        && let Some(annotations) = metadata["annotations"].as_object_mut()
+    {
+        annotations.remove("deprecated.daemonset.template.generation");
+        if annotations.is_empty()
+            && let Some(metadata) = metadata.as_object_mut()
+        {
+            metadata.remove("annotations");
+        }
+    }
+    json!({ "kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": metadata })
 }
 
 fn columns(resource: &Resource) -> Vec<Value> {
@@ -181,6 +189,14 @@ impl Heading {
 
     const fn number(name: &'static str) -> Self {
         Self { name, kind: "integer", wide: false }
+    }
+
+    const fn flag(name: &'static str) -> Self {
+        Self { name, kind: "boolean", wide: false }
+    }
+
+    const fn date(name: &'static str) -> Self {
+        Self { name, kind: "date", wide: false }
     }
 
     const fn wide(name: &'static str) -> Self {

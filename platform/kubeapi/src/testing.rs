@@ -149,6 +149,11 @@ impl Cluster {
         &self.authority
     }
 
+    /// Where its objects are, for tests that do to it what no client can.
+    pub fn store(&self) -> &Store {
+        &self.store
+    }
+
     /// A kubeconfig for a user with these groups. Who is of `system:masters` may do everything.
     ///
     /// # Errors

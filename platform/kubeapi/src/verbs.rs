@@ -7,13 +7,15 @@ use serde_json::Value;
 
 use crate::answer::{self, Form};
 use crate::catalogue::group_version;
+use crate::patch as languages;
 use crate::request::Verb;
 use crate::server::Call;
 use crate::status::{Cause, Failure};
 use crate::storage::Stored;
-use crate::{namespaces, pods, protobuf, reviews, service_accounts, strategy};
+use crate::{evictions, namespaces, pods, protobuf, reviews, service_accounts, strategy};
 
 pub(crate) mod create;
+mod decoding;
 pub(crate) mod delete;
 mod delete_collection;
 mod get;
@@ -35,12 +37,21 @@ pub(crate) async fn handle(call: Call) -> Result<Response, Failure> {
     let offered = match &call.address.subresource {
         None => call.resource.offers(verb.as_str()),
         Some(name) => {
-            let subresource = call.resource.subresource(name).ok_or_else(Failure::no_such_path)?;
+            let subresource = call.resource.subresource(name).ok_or_else(|| match call.resource.custom {
+                true => Failure::not_found(&call.resource, call.name()),
+                false => Failure::no_such_path(),
+            })?;
             subresource.verbs.contains(&verb.as_str())
         }
     };
     let placeless = call.resource.namespaced && call.address.namespace.is_none();
-    if !offered || (placeless && !matches!(verb, Verb::List | Verb::Watch)) {
+    // Objects are made in collections and changed by name.
+    let misplaced = match verb {
+        Verb::Create => call.address.name.is_some() && call.address.subresource.is_none(),
+        Verb::Update | Verb::Patch => call.address.name.is_none(),
+        _ => false,
+    };
+    if !offered || misplaced || (placeless && !matches!(verb, Verb::List | Verb::Watch)) {
         return Err(Failure::method_not_allowed());
     }
     let deprecation = call.resource.deprecation.clone();
@@ -57,7 +68,7 @@ async fn dispatch(call: Call, verb: Verb) -> Result<Response, Failure> {
     }
     match (verb, call.address.subresource.as_deref()) {
         (Verb::Create, Some("binding")) => pods::bind(&call).await,
-        (Verb::Create, Some("eviction")) => pods::evict(&call).await,
+        (Verb::Create, Some("eviction")) => evictions::evict(&call).await,
         (Verb::Create, Some("token")) => service_accounts::token(&call).await,
         (Verb::Get, Some("log")) => pods::log(&call).await,
         (Verb::Update, Some("finalize")) => namespaces::finalize(&call).await,
@@ -142,17 +153,27 @@ impl Call {
 
     /// The body as an object of this kind.
     pub(crate) fn body_object(&self) -> Result<Value, Failure> {
-        let mut value = self.body_value()?;
+        let mut value = match matches!(self.media_type(), "" | "*/*" | answer::JSON) {
+            true => serde_json::from_slice(&self.body).map_err(|error| {
+                decoding::unrecognized(&self.resource, &self.body, &decoding::in_words(&error))
+            })?,
+            false => self.body_value()?,
+        };
         let expected =
             [("apiVersion", self.resource.api_version()), ("kind", self.resource.kind.to_string())];
-        let object =
-            value.as_object_mut().ok_or_else(|| Failure::bad_request("the body is not an object"))?;
+        let Some(object) = value.as_object_mut() else {
+            let why = decoding::no_object(&value);
+            return Err(decoding::unrecognized(&self.resource, &self.body, &why));
+        };
         for (field, expected) in expected {
             match object.get(field).and_then(Value::as_str) {
                 None | Some("") => {
                     object.insert(field.to_owned(), expected.into());
                 }
                 Some(given) if given == expected => {}
+                Some(_) if !self.resource.custom => {
+                    return Err(decoding::another_kind(&self.server.built_in, &self.resource, object));
+                }
                 Some(given) => {
                     return Err(Failure::bad_request(format!(
                         "the {field} in the data ({given}) does not match the expected {field} ({expected})"
@@ -175,27 +196,43 @@ impl Call {
             Some("Ignore") => Ok(Vec::new()),
             Some("Strict") => match complaints() {
                 none if none.is_empty() => Ok(none),
-                some => Err(Failure::bad_request(match self.info.verb {
-                    Verb::Patch => format!("strict decoding error: {}", some.join(", ")),
-                    _ => format!(
-                        "{kind} in version \"{}\" cannot be handled as a {kind}: strict decoding error: {}",
-                        self.resource.version,
-                        some.join(", "),
-                        kind = self.resource.kind,
-                    ),
-                })),
+                some if self.info.verb == Verb::Patch => {
+                    let why = format!("strict decoding error: {}", some.join(", "));
+                    Err(Failure::invalid_patch(
+                        &languages::quoted(self.media_type(), &self.body, object),
+                        why,
+                    ))
+                }
+                some => Err(Failure::bad_request(format!(
+                    "{kind} in version \"{}\" cannot be handled as a {kind}: strict decoding error: {}",
+                    self.resource.version,
+                    some.join(", "),
+                    kind = self.resource.kind,
+                ))),
             },
             Some(other) => {
-                let known = ["Ignore", "Warn", "Strict"];
+                let known = ["", "Ignore", "Strict", "Warn"];
                 let cause = Cause::not_supported("fieldValidation", &Value::from(other), known);
-                Err(Failure::invalid_options("Options", vec![cause]))
+                Err(Failure::invalid_options(self.options_kind(), vec![cause]))
             }
         }
     }
 
     /// Whether everything is done but the writing.
     pub(crate) fn dry_run(&self) -> Result<bool, Failure> {
-        options::dry_run(self.info.query.all("dryRun"))
+        options::dry_run(self.options_kind(), self.info.query.all("dryRun"))
+    }
+
+    /// What the query of this call is called as an object.
+    pub(crate) fn options_kind(&self) -> &'static str {
+        match self.info.verb {
+            Verb::Create => "CreateOptions",
+            Verb::Update => "UpdateOptions",
+            Verb::Patch => "PatchOptions",
+            Verb::Delete | Verb::DeleteCollection => "DeleteOptions",
+            Verb::Get => "GetOptions",
+            Verb::List | Verb::Watch => "ListOptions",
+        }
     }
 
     /// Who is recorded as the owner of the fields that this call sets.
@@ -203,7 +240,7 @@ impl Call {
         if let Some(manager) = self.info.query.get("fieldManager") {
             if manager.len() > LONGEST_MANAGER || manager.chars().any(char::is_control) {
                 let cause = Cause::too_long("fieldManager", LONGEST_MANAGER as u64);
-                return Err(Failure::invalid_options("PatchOptions", vec![cause]));
+                return Err(Failure::invalid_options(self.options_kind(), vec![cause]));
             }
             return Ok(manager.to_owned());
         }

@@ -3,8 +3,7 @@
 use super::{Resource, Scale, Subresource, Text};
 
 /// What every stored kind can do.
-pub(super) const ALL: &[&str] =
-    &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
+const ALL: &[&str] = &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
 /// The same without the deletion of all at once.
 const ONE_BY_ONE: &[&str] = &["create", "delete", "get", "list", "patch", "update", "watch"];
 /// Reviews: a question is posted and answered, nothing is stored.
@@ -260,7 +259,9 @@ impl Row {
                 label_selector: None,
             }),
             storage_version: self.version.into(),
-            deprecation: None,
+            deprecation: (self.kind == "Endpoints").then(|| {
+                "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice".to_owned()
+            }),
         }
     }
 }

@@ -6,10 +6,13 @@ use std::sync::Arc;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::builtin::{ALL, READ_WRITE};
+use super::builtin::READ_WRITE;
 use super::{Resource, Scale, Subresource, Text};
 use crate::schema::Structural;
 use crate::table::Column;
+
+/// What every custom resource can do, in the order in which clients are told.
+const VERBS: &[&str] = &["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"];
 
 /// One resource for every served version.
 pub(super) fn resources(definition: &Value) -> Vec<Resource> {
@@ -48,7 +51,7 @@ fn resource(spec: &Value, version: &Value, storage_version: Text) -> Resource {
         short_names: texts(&names["shortNames"]),
         categories: texts(&names["categories"]),
         namespaced: spec["scope"] == "Namespaced",
-        verbs: ALL,
+        verbs: VERBS,
         subresources: Vec::new(),
         schema: schema.map(|schema| Arc::new(Structural::parse(schema))),
         published_schema: schema.and_then(|schema| RawValue::from_string(schema.to_string()).ok()),

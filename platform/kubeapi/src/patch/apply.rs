@@ -8,11 +8,11 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use super::Patch;
 use super::field_set::{Difference, Element, FieldSet, elements, field};
 use super::managed_fields::{self, Entry, entry_of, forget_untracked, written};
 use super::shape::{Items, Shape};
 use super::strategic::interleave;
+use super::{Patch, checked};
 use crate::catalogue::Resource;
 use crate::status::{Cause, Details, Failure};
 
@@ -28,13 +28,16 @@ pub(super) fn apply(
     let shape = Shape::of(resource);
     let mut config = configuration(resource, current, patch)?;
     drop_nulls(&mut config, shape);
-    check_keys(&config, shape, "")?;
+    checked::fits(resource, &config)?;
 
     let mut applied = FieldSet::of(&config, shape);
     forget_untracked(&mut applied);
     let nothing = Value::Object(Map::new());
     let live = current.unwrap_or(&nothing);
     let mut entries = managed_fields::read(live);
+    if entries.is_empty() && current.is_some() {
+        entries = managed_fields::before_first_apply(resource, patch.subresource, live, patch.now);
+    }
     let own = entry_of(&mut entries, patch.manager, true, &resource.api_version(), patch.subresource);
     let previous = std::mem::replace(&mut own.fields, applied);
 
@@ -46,14 +49,12 @@ pub(super) fn apply(
     }
     prune(&mut object, &previous, &owned, shape);
 
-    let mut difference = Difference::between(live, &object, shape);
-    forget_untracked(&mut difference.changed);
-    forget_untracked(&mut difference.removed);
+    let difference = managed_fields::changes(resource, patch.subresource, current, &object);
     let is_own = |entry: &Entry| {
         entry.is(patch.manager, true, &resource.api_version(), patch.subresource.unwrap_or_default())
     };
     if !patch.force {
-        refuse_conflicts(resource, &entries, &difference, is_own, &object)?;
+        refuse_conflicts(&entries, &difference, is_own)?;
     }
     for entry in entries.iter_mut().filter(|entry| !is_own(entry)) {
         entry.fields.subtract(&difference.changed);
@@ -78,10 +79,22 @@ fn configuration(resource: &Resource, current: Option<&Value>, patch: &Patch<'_>
         .map_err(|error| Failure::bad_request(format!("error decoding YAML: {error}")))?;
     let (api_version, kind) = (resource.api_version(), resource.kind.as_ref());
     if config["apiVersion"] != api_version.as_str() || config["kind"] != kind {
-        return Err(Failure::bad_request(format!(
-            "the applied object must be of apiVersion {api_version} and kind {kind}, and has {} and {}",
-            config["apiVersion"], config["kind"]
-        )));
+        return Err(Failure::bad_request(format!("invalid object type: {}", checked::kind_of(&config))));
+    }
+    match config["metadata"]["name"].as_str().unwrap_or_default() {
+        "" => {
+            let url = patch.name;
+            return Err(Failure::bad_request(format!(
+                "the name of the object ({url} based on URL) was undeterminable: name must be provided"
+            )));
+        }
+        name if name != patch.name => {
+            return Err(Failure::bad_request(format!(
+                "the name of the object ({name}) does not match the name on the URL ({})",
+                patch.name
+            )));
+        }
+        _ => {}
     }
     if config["metadata"]["managedFields"].as_array().is_some_and(|entries| !entries.is_empty()) {
         return Err(Failure::bad_request("metadata.managedFields must be nil"));
@@ -132,30 +145,6 @@ fn drop_nulls(value: &mut Value, shape: Shape<'_>) {
         Value::Array(items) => items.iter_mut().for_each(|item| drop_nulls(item, Shape::Free)),
         _ => {}
     }
-}
-
-/// Items that cannot be told apart cannot be merged.
-fn check_keys(value: &Value, shape: Shape<'_>, path: &str) -> Result<(), Failure> {
-    for (name, inner) in value.as_object().into_iter().flatten() {
-        let path = format!("{path}.{name}");
-        match inner {
-            Value::Object(_) => check_keys(inner, shape.field(name), &path)?,
-            Value::Array(items) => {
-                let Some(elements) = elements(shape, name, items) else { continue };
-                for (place, element) in elements.iter().enumerate() {
-                    if elements[..place].contains(element) {
-                        return Err(Failure::bad_request(format!(
-                            "failed to create typed patch object: {path}: duplicate entries for key [{}]",
-                            &element[2..]
-                        )));
-                    }
-                    check_keys(&items[place], shape.items_of(name), &path)?;
-                }
-            }
-            _ => {}
-        }
-    }
-    Ok(())
 }
 
 fn merge(live: &mut Value, config: &Value, shape: Shape<'_>) {
@@ -242,43 +231,32 @@ fn prune_list(items: &mut Vec<Value>, previous: &FieldSet, owned: &FieldSet, par
 }
 
 fn refuse_conflicts(
-    resource: &Resource,
     entries: &[Entry],
     difference: &Difference,
     is_own: impl Fn(&Entry) -> bool,
-    object: &Value,
 ) -> Result<(), Failure> {
-    let mut causes = Vec::new();
-    let mut listed = String::new();
-    for entry in entries.iter().filter(|entry| !is_own(entry)) {
-        let paths = entry.fields.intersection(&difference.changed).paths();
-        if paths.is_empty() {
-            continue;
+    let mut conflicts: Vec<(String, Vec<String>)> = entries
+        .iter()
+        .filter(|entry| !is_own(entry))
+        .map(|entry| (entry.described(), entry.fields.intersection(&difference.changed).paths()))
+        .filter(|(_, paths)| !paths.is_empty())
+        .collect();
+    conflicts.sort();
+    let causes: Vec<_> = conflicts
+        .iter()
+        .flat_map(|(who, paths)| paths.iter().map(move |path| (who, path)))
+        .map(|(who, path)| Cause::new("FieldManagerConflict", format!("conflict with {who}"), path.as_str()))
+        .collect();
+    let message = match causes.as_slice() {
+        [] => return Ok(()),
+        [only] => format!("Apply failed with 1 conflict: {}: {}", only.message, only.field),
+        several => {
+            let listed: Vec<_> = conflicts
+                .iter()
+                .map(|(who, paths)| format!("conflicts with {who}:\n- {}", paths.join("\n- ")))
+                .collect();
+            format!("Apply failed with {} conflicts: {}", several.len(), listed.join("\n"))
         }
-        let through = match entry.subresource.as_str() {
-            "" => String::new(),
-            subresource => format!(" with subresource \"{subresource}\""),
-        };
-        let who = format!("conflict with \"{}\"{through} using {}", entry.manager, entry.api_version);
-        listed.push_str(&format!("{}{who}:", if listed.is_empty() { "" } else { "\n" }));
-        for path in paths {
-            listed.push_str(&format!("\n- {path}"));
-            causes.push(Cause::new("FieldManagerConflict", who.clone(), path));
-        }
-    }
-    match causes.len() {
-        0 => Ok(()),
-        count => {
-            let plural = if count == 1 { "" } else { "s" };
-            let details = Details {
-                name: object["metadata"]["name"].as_str().unwrap_or_default().to_owned(),
-                group: resource.group.to_string(),
-                kind: resource.plural.to_string(),
-                causes,
-                ..Details::default()
-            };
-            let message = format!("Apply failed with {count} conflict{plural}: {listed}");
-            Err(Failure::new(409, "Conflict", message).with_details(details))
-        }
-    }
+    };
+    Err(Failure::new(409, "Conflict", message).with_details(Details { causes, ..Details::default() }))
 }

@@ -145,13 +145,12 @@ impl FieldSet {
         paths
     }
 
+    /// What is at a node comes before what is below.
     fn collect(&self, path: &str, paths: &mut Vec<String>) {
-        if self.owned && !path.is_empty() {
-            paths.push(path.to_owned());
-        }
-        for (element, child) in &self.children {
-            child.collect(&format!("{path}{}", shown(element)), paths);
-        }
+        let children =
+            || self.children.iter().map(|(element, child)| (format!("{path}{}", shown(element)), child));
+        paths.extend(children().filter(|(_, child)| child.owned).map(|(path, _)| path));
+        children().for_each(|(path, child)| child.collect(&path, paths));
     }
 
     pub(super) fn to_value(&self) -> Value {
@@ -189,7 +188,8 @@ fn canonical(element: &str) -> Element {
     }
 }
 
-fn shown(element: &str) -> String {
+/// An element as messages write it.
+pub(super) fn shown(element: &str) -> String {
     if let Some(name) = element.strip_prefix("f:") {
         return format!(".{name}");
     }
@@ -240,20 +240,22 @@ impl Difference {
         if old == new {
             return;
         }
-        let is_map = |value: Option<&Value>| value.is_none_or(Value::is_object);
-        let is_list = |value: Option<&Value>| value.is_none_or(Value::is_array);
+        // Null is a value of whatever type the other side has.
+        let map = |value: Option<&Value>| value.is_none_or(|value| value.is_object() || value.is_null());
+        let list = |value: Option<&Value>| value.is_none_or(|value| value.is_array() || value.is_null());
         let shape = parent.field(name);
-        let empty = |value: Option<&Value>| value.and_then(Value::as_object).is_none_or(Map::is_empty);
-        if is_map(old) && is_map(new) && !shape.is_atomic_map() && !(empty(old) && empty(new)) {
-            self.presence(old, new, path);
+        if map(old) && map(new) && !shape.is_atomic_map() && !(is_bare(old) && is_bare(new)) {
             self.maps(old, new, shape, path);
-        } else if is_list(old) && is_list(new) && parent.list(name) != Items::Atomic {
             self.presence(old, new, path);
+        } else if list(old)
+            && list(new)
+            && parent.list(name) != Items::Atomic
+            && !(is_bare(old) && is_bare(new))
+        {
             self.lists(old, new, parent, name, path);
-        } else if new.is_none() {
-            insert(&mut self.removed, path);
+            self.presence(old, new, path);
         } else {
-            insert(&mut self.changed, path);
+            self.leaf(new, path);
         }
     }
 
@@ -281,25 +283,38 @@ impl Difference {
             if before.or(after).is_some_and(Value::is_object) && !shape.is_atomic_map() {
                 self.presence(before, after, path);
                 self.maps(before, after, shape, path);
-            } else if after.is_none() {
-                insert(&mut self.removed, path);
             } else {
-                insert(&mut self.changed, path);
+                self.leaf(after, path);
             }
             path.pop();
         }
     }
 
-    /// A node that came or went is a path of its own; the sections of an object (`spec`, `metadata`) always exist.
+    /// A node that came or went is a path of its own.
     fn presence(&mut self, old: Option<&Value>, new: Option<&Value>, path: &[Element]) {
-        if path.len() < 2 {
-            return;
-        }
         match (old, new) {
             (None, Some(_)) => insert(&mut self.changed, path),
             (Some(_), None) => insert(&mut self.removed, path),
             _ => {}
         }
+    }
+
+    /// One value as a whole.
+    fn leaf(&mut self, new: Option<&Value>, path: &[Element]) {
+        match new {
+            Some(_) => insert(&mut self.changed, path),
+            None => insert(&mut self.removed, path),
+        }
+    }
+}
+
+/// Whether nothing is in it.
+fn is_bare(value: Option<&Value>) -> bool {
+    match value {
+        None | Some(Value::Null) => true,
+        Some(Value::Object(fields)) => fields.is_empty(),
+        Some(Value::Array(items)) => items.is_empty(),
+        Some(_) => false,
     }
 }
 

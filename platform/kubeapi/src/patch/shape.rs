@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use crate::catalogue::Resource;
 use crate::schema::{ListType, Node};
-use crate::types::{self, Field, Holds, List, Merge, Message};
+use crate::types::{self, Field, Holds, List, Merge, Message, Type};
 
 /// The shape of one value.
 #[derive(Debug, Clone, Copy)]
@@ -28,6 +28,11 @@ pub(super) enum Items {
     Atomic,
     Set,
     Map,
+}
+
+/// What nothing is known about is not looked into.
+fn is_one_value(field: &Field) -> bool {
+    field.list == List::Atomic || (field.holds == Holds::One && matches!(field.of, Type::Raw | Type::Json))
 }
 
 // === impl Shape ===
@@ -54,9 +59,7 @@ impl<'a> Shape<'a> {
     pub(super) fn field(self, name: &str) -> Self {
         match self {
             Self::Built(message) => match message.field(name) {
-                Some(field) if field.holds == Holds::Map || field.list == List::Atomic => {
-                    Self::BuiltField(field)
-                }
+                Some(field) if field.holds == Holds::Map || is_one_value(field) => Self::BuiltField(field),
                 Some(field) => field.of.message().map_or(Self::Free, Self::Built),
                 None => Self::Free,
             },
@@ -88,7 +91,7 @@ impl<'a> Shape<'a> {
     pub(super) fn is_atomic_map(self) -> bool {
         match self {
             Self::Built(message) => message.atomic,
-            Self::BuiltField(field) => field.list == List::Atomic,
+            Self::BuiltField(field) => is_one_value(field),
             Self::Custom(node) => node.is_atomic_map(),
             Self::Resource(_) | Self::Free => false,
         }

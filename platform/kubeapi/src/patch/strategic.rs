@@ -5,6 +5,7 @@
 
 use serde_json::{Map, Value};
 
+use super::in_go;
 use super::shape::Shape;
 use crate::status::Failure;
 
@@ -28,7 +29,10 @@ pub(super) fn merge(object: &mut Value, patch: &Value, shape: Shape<'_>) -> Resu
             return Ok(());
         }
         Some("merge") | None => {}
-        Some(other) => return Err(malformed(&format!("unknown patch type: {other}"))),
+        Some(other) => {
+            let shown = in_go(&Value::Object(patch.clone()));
+            return Err(Failure::unexpected(format!("unknown patch type: {other} in map: {shown}")));
+        }
     }
     if !object.is_object() {
         *object = Value::Object(Map::new());
@@ -44,12 +48,20 @@ pub(super) fn merge(object: &mut Value, patch: &Value, shape: Shape<'_>) -> Resu
             items.retain(|item| !gone.contains(item));
         }
     }
+    // The order in which lists were, for those whose order the patch speaks of without changing them.
+    let ordered: Vec<_> = patch
+        .iter()
+        .filter_map(|(name, order)| {
+            let list = name.strip_prefix(ORDER)?;
+            Some((list, order.as_array()?, fields.get(list)?.as_array()?.clone()))
+        })
+        .collect();
     for (name, value) in patch.iter().filter(|(name, _)| !name.starts_with('$')) {
         merge_field(fields, name, value, shape)?;
     }
-    for (name, order) in patch {
-        if let (Some(list), Some(order)) = (name.strip_prefix(ORDER), order.as_array()) {
-            arrange(fields, list, order, shape.patch_key(list));
+    for (list, order, before) in ordered {
+        if let Some(Value::Array(items)) = fields.get_mut(list) {
+            arrange(items, order, &before, shape.patch_key(list));
         }
     }
     Ok(())
@@ -65,6 +77,14 @@ fn merge_field(
         Value::Null => {
             fields.remove(name);
         }
+        // To replace or delete what is not there leaves nothing.
+        Value::Object(changes) if changes.contains_key(PATCH) && !fields.contains_key(name) => {
+            if value[PATCH] != "delete" {
+                let mut discarded = Value::Object(Map::new());
+                merge(&mut discarded, value, shape.field(name))?;
+                fields.insert(name.to_owned(), Value::Object(Map::new()));
+            }
+        }
         Value::Object(_) => {
             let place = fields.entry(name).or_insert_with(|| Value::Object(Map::new()));
             merge(place, value, shape.field(name))?;
@@ -76,16 +96,22 @@ fn merge_field(
         Value::Array(items) => match shape.patch_key(name) {
             Some(key) => {
                 let place = fields.entry(name).or_insert_with(|| Value::Array(Vec::new()));
+                let before = place.as_array().cloned().unwrap_or_default();
                 merge_keyed(place, items, key, shape.items_of(name))?;
+                if let Some(merged) = place.as_array_mut() {
+                    arrange(merged, items, &before, Some(key));
+                }
             }
             None if shape.is_union(name) => {
                 let place = fields.entry(name).or_insert_with(|| Value::Array(Vec::new()));
                 if let Some(present) = place.as_array_mut() {
+                    let before = present.clone();
                     for item in items {
                         if !present.contains(item) {
                             present.push(item.clone());
                         }
                     }
+                    arrange(present, items, &before, None);
                 }
             }
             None => {
@@ -112,7 +138,8 @@ fn merge_keyed(place: &mut Value, patch: &[Value], key: &str, shape: Shape<'_>) 
             if change[PATCH] == "replace" {
                 continue;
             }
-            return Err(malformed(&format!("map: {change} does not contain declared merge key: {key}")));
+            let why = format!("map: {} does not contain declared merge key: {key}", in_go(change));
+            return Err(Failure::unexpected(why));
         };
         if change[PATCH] == "delete" {
             items.retain(|item| item.get(key) != Some(identity));
@@ -130,16 +157,34 @@ fn merge_keyed(place: &mut Value, patch: &[Value], key: &str, shape: Shape<'_>) 
     Ok(())
 }
 
-/// Puts a list in the order the client wants; items the client does not know stay behind the ones they followed.
-fn arrange(fields: &mut Map<String, Value>, list: &str, order: &[Value], key: Option<&str>) {
-    let Some(Value::Array(items)) = fields.get_mut(list) else { return };
+/// Puts a list in the order the client wants. Items the client does not mention keep their order, and come before one that it
+/// does mention only if they stood before it.
+fn arrange(items: &mut Vec<Value>, order: &[Value], before: &[Value], key: Option<&str>) {
     let identity = |item: &Value| match key {
         Some(key) => item[key].clone(),
         None => item.clone(),
     };
-    let wanted: Vec<_> = order.iter().map(identity).collect();
-    let present = std::mem::take(items);
-    *items = interleave(present, |item| wanted.iter().position(|one| *one == identity(item)));
+    let places = |list: &[Value]| -> Vec<Value> { list.iter().map(identity).collect() };
+    let (order, before) = (places(order), places(before));
+    let place = |list: &[Value], item: &Value| {
+        let identity = identity(item);
+        list.iter().position(|one| *one == identity)
+    };
+    let (mut mentioned, mut others): (Vec<_>, Vec<_>) =
+        std::mem::take(items).into_iter().partition(|item| place(&order, item).is_some());
+    mentioned.sort_by_key(|item| place(&order, item));
+    others.sort_by_key(|item| place(&before, item));
+    let mut others = others.into_iter().peekable();
+    for item in mentioned {
+        let stood = place(&before, &item);
+        while let Some(other) = others.next_if(|other| {
+            stood.is_some_and(|stood| place(&before, other).is_some_and(|other| other < stood))
+        }) {
+            items.push(other);
+        }
+        items.push(item);
+    }
+    items.extend(others);
 }
 
 /// Sorts the ranked items by rank, and leaves the others where they stood relative to them.

@@ -15,6 +15,7 @@ fn patched(kind: PatchKind, resource: &Resource, current: &Value, body: Value) -
         body: body.as_bytes(),
         subresource: None,
         manager: "tester",
+        name: "x",
         force: false,
         now: NOW.parse().unwrap(),
     };
@@ -64,7 +65,10 @@ fn json_patches_are_carried_out_or_refused_as_a_whole() {
     let failed = json!([{ "op": "test", "path": "/metadata/labels/a", "value": "x" }]);
     assert_eq!(patched(PatchKind::Json, &pods, &pod, failed).unwrap_err().code, 422);
     let malformed = json!([{ "op": "frobnicate", "path": "/x" }]);
-    assert_eq!(patched(PatchKind::Json, &pods, &pod, malformed).unwrap_err().code, 400);
+    assert_eq!(patched(PatchKind::Json, &pods, &pod, malformed).unwrap_err().code, 422);
+    let absent = json!([{ "op": "replace", "path": "/metadata/labels/c", "value": "4" }]);
+    let changed = patched(PatchKind::Json, &pods, &pod, absent).unwrap();
+    assert_eq!(changed["metadata"]["labels"], json!({ "a": "1", "c": "4" }));
 }
 
 #[test]

@@ -127,11 +127,9 @@ impl Check {
         let length = text.chars().count() as u64;
         if let Some(most) = rules.max_length.filter(|most| length > *most) {
             self.causes.push(Cause::too_long(path, most));
-        }
-        if let Some(least) = rules.min_length.filter(|least| length < *least) {
+        } else if let Some(least) = rules.min_length.filter(|least| length < *least) {
             self.invalid(value, path, format!("should be at least {least} chars long"));
-        }
-        if let Some(pattern) = rules.pattern.as_ref().filter(|pattern| !pattern.matches(text)) {
+        } else if let Some(pattern) = rules.pattern.as_ref().filter(|pattern| !pattern.matches(text)) {
             self.invalid(value, path, format!("should match '{}'", pattern.text));
         }
         if let Some(format) = rules.format.as_deref().filter(|format| !format::matches(format, text)) {
@@ -236,6 +234,13 @@ impl Check {
     fn combined(&mut self, value: &Value, path: &str, why: String) {
         self.causes.push(Cause::invalid(path, &json!(type_name(value)), why));
     }
+}
+
+/// What is wrong with a default, which has no path of its own.
+pub(super) fn default(node: &Node, value: &Value) -> Vec<Cause> {
+    let mut check = Check { causes: Vec::new() };
+    check.node(node, value, None, "");
+    check.causes
 }
 
 fn holds(node: &Node, value: &Value, path: &str) -> bool {

@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use crate::status::Failure;
+use crate::strategy::names;
 
 /// All requirements must hold.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -32,12 +33,14 @@ impl LabelSelector {
     /// The text of a `labelSelector` parameter.
     pub(crate) fn parse(text: &str) -> Result<Self, Failure> {
         let tokens = tokens(text);
-        let mut parser = Parser { tokens: &tokens, at: 0 };
+        let mut parser = Parser { tokens: &tokens, at: 0, key: String::new(), complaint: None };
         parser.selector().ok_or_else(|| {
-            Failure::bad_request(format!(
-                "unable to parse requirement: found '{}', expected a label selector such as 'app=web,tier in (a,b)'",
-                tokens.get(parser.at).map_or(text, Token::text)
-            ))
+            let found = tokens.get(parser.at).map_or("", Token::text);
+            Failure::bad_request(parser.complaint.unwrap_or_else(|| {
+                format!(
+                    "unable to parse requirement: found '{found}', expected: in, notin, =, ==, !=, gt, lt"
+                )
+            }))
         })
     }
 
@@ -159,6 +162,10 @@ fn tokens(text: &str) -> Vec<Token> {
 struct Parser<'a> {
     tokens: &'a [Token],
     at: usize,
+    /// The key of the requirement that is being read.
+    key: String,
+    /// What is wrong, where more can be said than what was found.
+    complaint: Option<String>,
 }
 
 impl Parser<'_> {
@@ -193,11 +200,11 @@ impl Parser<'_> {
             }
             Some(Token::Symbol(">")) => {
                 self.at += 1;
-                Condition::GreaterThan(self.word()?.parse().ok()?)
+                Condition::GreaterThan(self.bound()?)
             }
             Some(Token::Symbol("<")) => {
                 self.at += 1;
-                Condition::LessThan(self.word()?.parse().ok()?)
+                Condition::LessThan(self.bound()?)
             }
             Some(Token::Word(word)) if word == "in" => {
                 self.at += 1;
@@ -213,25 +220,70 @@ impl Parser<'_> {
     }
 
     fn values(&mut self) -> Option<Vec<String>> {
-        self.symbol("(")?;
+        if self.symbol("(").is_none() {
+            return self.complain(format!("found '{}' expected: '('", self.found()));
+        }
         let mut values = Vec::new();
         loop {
             values.push(self.value()?);
             if self.symbol(")").is_some() {
                 return Some(values);
             }
-            self.symbol(",")?;
+            if self.symbol(",").is_none() {
+                return self.complain(format!("found '{}', expected: ',' or ')'", self.found()));
+            }
+        }
+    }
+
+    fn found(&self) -> &str {
+        self.tokens.get(self.at).map_or("", Token::text)
+    }
+
+    fn complain<T>(&mut self, why: String) -> Option<T> {
+        self.complaint = Some(format!("unable to parse requirement: {why}"));
+        None
+    }
+
+    fn bound(&mut self) -> Option<i64> {
+        let word = self.word()?;
+        match word.parse() {
+            Ok(bound) => Some(bound),
+            Err(_) => {
+                let why = "for 'Gt', 'Lt' operators, the value must be an integer";
+                self.complain(format!("values[0]: Invalid value: {word:?}: {why}"))
+            }
         }
     }
 
     /// May be empty: `a=` and `a in (,b)`.
     fn value(&mut self) -> Option<String> {
         let value = self.word().unwrap_or_default();
-        value_is_valid(&value).then_some(value)
+        match names::label_value_problem(&value) {
+            None => Some(value),
+            Some(why) => {
+                let key = &self.key;
+                self.complain(format!("values[0][{key}]: Invalid value: {value:?}: {why}"))
+            }
+        }
     }
 
     fn key(&mut self) -> Option<String> {
-        self.word().filter(|key| key_is_valid(key))
+        if !matches!(self.tokens.get(self.at), Some(Token::Word(_))) {
+            let found = self.found();
+            self.complaint = Some(match self.at.checked_sub(1).map(|before| &self.tokens[before]) {
+                Some(Token::Symbol("!")) => {
+                    format!("unable to parse requirement: found '{found}', expected: identifier")
+                }
+                _ => format!("found '{found}', expected: !, identifier, or 'end of string'"),
+            });
+            return None;
+        }
+        let key = self.word()?;
+        if let Some(why) = names::label_key_problem(&key) {
+            return self.complain(format!("<nil>: Invalid value: {key:?}: {why}"));
+        }
+        self.key.clone_from(&key);
+        Some(key)
     }
 
     fn word(&mut self) -> Option<String> {
@@ -253,20 +305,4 @@ impl Parser<'_> {
             _ => None,
         }
     }
-}
-
-fn value_is_valid(value: &str) -> bool {
-    value.is_empty() || (value.len() <= 63 && is_name(value))
-}
-
-fn key_is_valid(key: &str) -> bool {
-    let name = key.rsplit_once('/').map_or(key, |(_, name)| name);
-    name.len() <= 63 && is_name(name) && key.matches('/').count() <= 1
-}
-
-fn is_name(text: &str) -> bool {
-    let edge = |character: Option<char>| character.is_some_and(|character| character.is_ascii_alphanumeric());
-    edge(text.chars().next())
-        && edge(text.chars().next_back())
-        && text.chars().all(|character| character.is_ascii_alphanumeric() || "-_.".contains(character))
 }

@@ -1,6 +1,7 @@
 //! Objects as bytes: what is kept in memory, and what goes out.
 
 use bytes::Bytes;
+use serde::ser::{Serialize, SerializeMap as _, Serializer};
 use serde_json::{Map, Value};
 
 use super::event;
@@ -16,13 +17,56 @@ pub(super) fn stamp(value: &mut Value, revision: u64) {
     }
 }
 
+/// An object with what it is in front, so that lists can leave it out and readers find it without reading on.
+struct Ordered<'a>(&'a Map<String, Value>);
+
+impl Serialize for Ordered<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        const FIRST: [&str; 2] = ["apiVersion", "kind"];
+        let mut fields = serializer.serialize_map(Some(self.0.len()))?;
+        for name in FIRST {
+            if let Some(value) = self.0.get(name) {
+                fields.serialize_entry(name, value)?;
+            }
+        }
+        for (name, value) in self.0.iter().filter(|(name, _)| !FIRST.contains(&name.as_str())) {
+            fields.serialize_entry(name, value)?;
+        }
+        fields.end()
+    }
+}
+
+/// The bytes of an object.
+pub(crate) fn text(value: &Value) -> Bytes {
+    let ordered = value.as_object().and_then(|fields| serde_json::to_vec(&Ordered(fields)).ok());
+    ordered.map_or_else(|| Bytes::from(value.to_string()), Bytes::from)
+}
+
+/// What the bytes of every object of a kind begin with.
+pub(crate) fn head(resource: &Resource) -> String {
+    format!("{{\"apiVersion\":\"{}\",\"kind\":\"{}\",", resource.api_version(), resource.kind)
+}
+
+/// About how many bytes of JSON a value is, and never more: escapes are not counted.
+pub(super) fn size(value: &Value) -> usize {
+    match value {
+        Value::Object(fields) => {
+            2 + fields.iter().map(|(name, value)| name.len() + 4 + size(value)).sum::<usize>()
+        }
+        Value::Array(items) => 2 + items.iter().map(|item| size(item) + 1).sum::<usize>(),
+        Value::String(text) => text.len() + 2,
+        Value::Number(_) => 1,
+        Value::Null | Value::Bool(_) => 4,
+    }
+}
+
 /// A stored document as clients see it.
-pub(super) fn encode(text: &str, revision: u64) -> Bytes {
-    let Ok(mut value) = serde_json::from_str::<Value>(text) else {
-        return Bytes::copy_from_slice(text.as_bytes());
+pub(super) fn encode(document: &str, revision: u64) -> Bytes {
+    let Ok(mut value) = serde_json::from_str::<Value>(document) else {
+        return Bytes::copy_from_slice(document.as_bytes());
     };
     stamp(&mut value, revision);
-    Bytes::from(value.to_string())
+    text(&value)
 }
 
 /// The same object at another version: the last state of one that was deleted carries the version of the deletion.
@@ -69,5 +113,5 @@ pub(crate) fn converted(resource: &Resource, object: &Bytes) -> Bytes {
     }
     let Ok(mut value) = serde_json::from_slice::<Value>(object) else { return object.clone() };
     convert(resource, &mut value);
-    Bytes::from(value.to_string())
+    text(&value)
 }

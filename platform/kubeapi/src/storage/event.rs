@@ -26,6 +26,12 @@ pub(super) fn to_core(event: &mut Map<String, Value>) {
 
 pub(super) fn from_core(event: &mut Map<String, Value>) {
     rename(event, NAMES);
+    // Only the older form always has them.
+    for name in ["reportingController", "reportingInstance"] {
+        if event.get(name).is_some_and(|value| value == "") {
+            event.remove(name);
+        }
+    }
 }
 
 fn rename(event: &mut Map<String, Value>, names: [(&str, &str); 7]) {

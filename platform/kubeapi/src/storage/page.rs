@@ -116,9 +116,7 @@ impl Storage {
             let page = match self.store.list(query).await {
                 Ok(page) => page,
                 Err(Error::TooOld { .. }) => return Err(expired(behind)),
-                Err(Error::NotYet { .. }) => {
-                    return Err(Failure::timeout(format!("Too large resource version: {revision}")));
-                }
+                Err(Error::NotYet { .. }) => return Err(self.too_large(revision)),
                 Err(error) => return Err(failed(error)),
             };
             let last = page.documents.last().map(|document| document.id.as_str().to_owned());

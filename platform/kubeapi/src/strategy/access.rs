@@ -108,7 +108,13 @@ fn binding(plural: &str, old: Option<&Value>, new: &Value) -> Vec<Cause> {
         }
     }
     if old.is_some_and(|old| old["roleRef"] != *role) {
-        causes.push(Cause::invalid("roleRef", role, "cannot change roleRef"));
+        // In the manner of Go: all fields, with the names they have there.
+        let shown = format!(
+            "{{\"APIGroup\":{},\"Kind\":{},\"Name\":{}}}",
+            role["apiGroup"], role["kind"], role["name"]
+        );
+        let why = format!("Invalid value: {shown}: cannot change roleRef");
+        causes.push(Cause::new("FieldValueInvalid", why, "roleRef"));
     }
     causes
 }

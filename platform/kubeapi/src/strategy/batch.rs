@@ -63,6 +63,9 @@ pub(super) fn select_own_pods(object: &mut Value, uid: Uuid) {
     }
     let name = object["metadata"]["name"].clone();
     ensure_object(&mut object["spec"]);
+    // Labels that the job has from its template stay those of the template.
+    let own = &object["metadata"]["labels"];
+    let shared = own.is_null() || *own == object["spec"]["template"]["metadata"]["labels"];
     let spec = &mut object["spec"];
     ensure_object(&mut spec["template"]);
     ensure_object(&mut spec["template"]["metadata"]);
@@ -76,6 +79,9 @@ pub(super) fn select_own_pods(object: &mut Value, uid: Uuid) {
     if spec["selector"].is_null() {
         spec["selector"] =
             json!({ "matchLabels": { "batch.kubernetes.io/controller-uid": uid.to_string() } });
+    }
+    if shared {
+        object["metadata"]["labels"] = object["spec"]["template"]["metadata"]["labels"].clone();
     }
 }
 
@@ -219,7 +225,15 @@ pub(super) fn validate_budget(new: &Value) -> Vec<Cause> {
     let spec = &new["spec"];
     let mut causes = Vec::new();
     if !spec["minAvailable"].is_null() && !spec["maxUnavailable"].is_null() {
-        causes.push(Cause::invalid("spec", spec, "minAvailable and maxUnavailable cannot be both set"));
+        let shown = format!(
+            "{{\"MinAvailable\":{},\"Selector\":{},\"MaxUnavailable\":{},\"UnhealthyPodEvictionPolicy\":{}}}",
+            spec["minAvailable"],
+            spec["selector"],
+            spec["maxUnavailable"],
+            spec["unhealthyPodEvictionPolicy"]
+        );
+        let why = "minAvailable and maxUnavailable cannot be both set";
+        causes.push(Cause::new("FieldValueInvalid", format!("Invalid value: {shown}: {why}"), "spec"));
     }
     for name in ["minAvailable", "maxUnavailable"] {
         let value = &spec[name];

@@ -57,6 +57,12 @@ pub(super) fn validate(old: Option<&Value>, new: &Value) -> Vec<Cause> {
             }
         }
     }
+    if let (Some(data), Some(binary)) = (new["data"].as_object(), new["binaryData"].as_object()) {
+        for key in data.keys().filter(|key| binary.contains_key(*key)) {
+            let why = "duplicate of key present in binaryData";
+            causes.push(Cause::invalid(format!("data[{key}]"), &json!(key), why));
+        }
+    }
     // Secrets are measured decoded.
     let size = if secret { size / 4 * 3 } else { size };
     if size > MOST_DATA {
@@ -69,10 +75,41 @@ pub(super) fn validate(old: Option<&Value>, new: &Value) -> Vec<Cause> {
             }
         }
     }
+    match text(new, "/type") {
+        "kubernetes.io/basic-auth"
+            if secret && ["username", "password"].iter().all(|key| new["data"].get(key).is_none()) =>
+        {
+            causes.push(Cause::required("data[username]", ""));
+            causes.push(Cause::required("data[password]", ""));
+        }
+        "kubernetes.io/ssh-auth" if secret && text(new, "/data/ssh-privatekey").is_empty() => {
+            causes.push(Cause::required("data[ssh-privatekey]", ""));
+        }
+        "kubernetes.io/dockerconfigjson" if secret => docker(new, ".dockerconfigjson", &mut causes),
+        "kubernetes.io/dockercfg" if secret => docker(new, ".dockercfg", &mut causes),
+        _ => {}
+    }
     if let Some(old) = old {
         unchanged(old, new, secret, &mut causes);
     }
     causes
+}
+
+/// Credentials for registries are JSON. What they are instead is not shown.
+fn docker(secret: &Value, key: &str, causes: &mut Vec<Cause>) {
+    let path = format!("data[{key}]");
+    let Some(text) = secret["data"][key].as_str() else {
+        causes.push(Cause::required(path, ""));
+        return;
+    };
+    let content = STANDARD.decode(text).unwrap_or_default();
+    if serde_json::from_slice::<serde::de::IgnoredAny>(&content).is_err() {
+        let why = match String::from_utf8_lossy(&content).trim_start().chars().next() {
+            Some(first) => format!("invalid character '{first}' looking for beginning of value"),
+            None => "unexpected end of JSON input".to_owned(),
+        };
+        causes.push(Cause::invalid(path, &json!("<secret contents redacted>"), why));
+    }
 }
 
 fn unchanged(old: &Value, new: &Value, secret: bool, causes: &mut Vec<Cause>) {

@@ -24,13 +24,10 @@ pub(super) fn defaults(object: &mut Value) {
 }
 
 pub(super) fn initial_status(object: &mut Value) {
-    let stored: Vec<_> = items(object, "/spec/versions")
-        .iter()
-        .filter(|version| version["storage"] == true)
-        .map(|version| version["name"].clone())
-        .collect();
+    let stored = items(object, "/spec/versions").iter().find(|version| version["storage"] == true);
+    let stored: Vec<_> = stored.map(|version| version["name"].clone()).into_iter().collect();
     object["status"] = json!({
-        "conditions": [],
+        "conditions": null,
         "acceptedNames": { "plural": "", "kind": "" },
         "storedVersions": stored,
     });
@@ -39,25 +36,26 @@ pub(super) fn initial_status(object: &mut Value) {
 pub(super) fn validate(old: Option<&Value>, new: &Value) -> Vec<Cause> {
     let spec = &new["spec"];
     let mut causes = Vec::new();
+    approval(old, new, &mut causes);
     identity(new, &mut causes);
     let versions = items(spec, "/versions");
-    let storage = versions.iter().filter(|version| version["storage"] == true).count();
-    if storage != 1 {
-        causes.push(Cause::invalid(
-            "spec.versions",
-            &json!(versions.iter().map(|version| text(version, "/name")).collect::<Vec<_>>()),
-            "must have exactly one version marked as storage version",
-        ));
-    }
+    one_storage(new, versions, &mut causes);
+    let common = is_common(versions);
     for (place, version) in versions.iter().enumerate() {
         let path = format!("spec.versions[{place}]");
         if let Some(why) = names::label_problem(text(version, "/name")) {
             causes.push(Cause::invalid(format!("{path}.name"), &version["name"], why));
         }
-        let path = format!("{path}.schema.openAPIV3Schema");
+        let columns = if common { "spec".to_owned() } else { path.clone() };
+        self::columns(version, &format!("{columns}.additionalPrinterColumns"), &mut causes);
         match version.pointer("/schema/openAPIV3Schema") {
-            Some(schema) if schema.is_object() => causes.extend(Structural::problems(schema, &path)),
-            _ => causes.push(Cause::required(path, "schemas are required")),
+            // What all versions have in common is said once.
+            Some(_) if common && place > 0 => {}
+            Some(schema) if schema.is_object() => {
+                let path = if common { "spec.validation".to_owned() } else { format!("{path}.schema") };
+                causes.extend(Structural::problems(schema, &format!("{path}.openAPIV3Schema")));
+            }
+            _ => causes.push(Cause::required(format!("{path}.schema.openAPIV3Schema"), "")),
         }
     }
     if spec["preserveUnknownFields"] == true {
@@ -79,6 +77,97 @@ pub(super) fn validate(old: Option<&Value>, new: &Value) -> Vec<Cause> {
         unchanged(old, new, &mut causes);
     }
     causes
+}
+
+/// Whether all versions have one schema, which then is the definition's.
+fn is_common(versions: &[Value]) -> bool {
+    versions.windows(2).all(|pair| pair[0]["schema"] == pair[1]["schema"])
+}
+
+fn one_storage(new: &Value, versions: &[Value], causes: &mut Vec<Cause>) {
+    let storage: Vec<_> = versions.iter().filter(|version| version["storage"] == true).collect();
+    if storage.len() != 1 {
+        // In the manner of Go, without what is common to all.
+        let shown: Vec<String> = versions
+            .iter()
+            .map(|version| {
+                let flag = |name: &str| version[name] == true;
+                format!(
+                    "{{\"Name\":{},\"Served\":{},\"Storage\":{},\"Deprecated\":{},\"DeprecationWarning\":{},\"Schema\":null,\"Subresources\":null,\"AdditionalPrinterColumns\":null,\"SelectableFields\":null}}",
+                    version["name"], flag("served"), flag("storage"), flag("deprecated"), version["deprecationWarning"]
+                )
+            })
+            .collect();
+        let why = "must have exactly one version marked as storage version";
+        let message = format!("Invalid value: [{}]: {why}", shown.join(","));
+        causes.push(Cause::new("FieldValueInvalid", message, "spec.versions"));
+    }
+    if let Some(last) = storage.last() {
+        let stored = items(new, "/status/storedVersions");
+        if !stored.is_empty() && !stored.contains(&last["name"]) {
+            let why = format!("must have the storage version {}", text(last, "/name"));
+            causes.push(Cause::invalid("status.storedVersions", &json!(stored), why));
+        }
+    }
+}
+
+const APPROVAL: &str = "api-approved.kubernetes.io";
+
+/// Groups of the community are not for everybody. Answers with what the annotation says, and whether that will do.
+pub(crate) fn approved(definition: &Value) -> Option<Result<&str, &str>> {
+    let group = text(definition, "/spec/group");
+    let protected = ["k8s.io", "kubernetes.io"]
+        .iter()
+        .any(|domain| group.strip_suffix(domain).is_some_and(|rest| rest.is_empty() || rest.ends_with('.')));
+    if !protected {
+        return None;
+    }
+    let said = definition["metadata"]["annotations"][APPROVAL].as_str().unwrap_or_default();
+    let is_link = url::Url::parse(said).is_ok_and(|link| link.has_host());
+    Some(if is_link { Ok(said) } else { Err(said) })
+}
+
+fn approval(old: Option<&Value>, new: &Value, causes: &mut Vec<Cause>) {
+    let Some(Err(said)) = approved(new) else { return };
+    if said.starts_with("unapproved") || old.is_some_and(|old| approved(old) == Some(Err(said))) {
+        return;
+    }
+    let at = format!("metadata.annotations[{APPROVAL}]");
+    const SEE: &str = "see https://github.com/kubernetes/enhancements/pull/1111";
+    causes.push(match said {
+        "" => Cause::required(at, &format!("protected groups must have approval annotation \"{APPROVAL}\", {SEE}")),
+        said => {
+            let why = format!(
+                "protected groups must have approval annotation \"{APPROVAL}\" with either a URL or a reason starting with \"unapproved\", {SEE}"
+            );
+            Cause::invalid(at, &json!(said), why)
+        }
+    });
+}
+
+fn columns(version: &Value, path: &str, causes: &mut Vec<Cause>) {
+    const TYPES: [&str; 5] = ["boolean", "date", "integer", "number", "string"];
+    const FORMATS: [&str; 9] =
+        ["byte", "date", "date-time", "double", "float", "int32", "int64", "name", "password"];
+    for (place, column) in items(version, "/additionalPrinterColumns").iter().enumerate() {
+        let at = |field: &str| format!("{path}[{place}].{field}");
+        if text(column, "/name").is_empty() {
+            causes.push(Cause::required(at("name"), ""));
+        }
+        let one_of = |words: &[&str]| format!("must be one of {}", words.join(","));
+        match text(column, "/type") {
+            "" => causes.push(Cause::required(at("type"), &one_of(&TYPES))),
+            kind if TYPES.contains(&kind) => {}
+            _ => causes.push(Cause::invalid(at("type"), &column["type"], one_of(&TYPES))),
+        }
+        let format = text(column, "/format");
+        if !format.is_empty() && !FORMATS.contains(&format) {
+            causes.push(Cause::invalid(at("format"), &column["format"], one_of(&FORMATS)));
+        }
+        if text(column, "/jsonPath").is_empty() {
+            causes.push(Cause::required(at("JSONPath"), ""));
+        }
+    }
 }
 
 fn identity(new: &Value, causes: &mut Vec<Cause>) {

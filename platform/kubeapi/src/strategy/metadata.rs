@@ -23,7 +23,8 @@ pub(super) fn for_create(resource: &Resource, object: &mut Value, context: &Cont
     object["kind"] = json!(resource.kind);
     let metadata = &mut object["metadata"];
     ensure_object(metadata);
-    for key in SERVER_OWNED {
+    // Of most kinds nobody counts the generations, so they may as well be the client's.
+    for key in SERVER_OWNED.iter().filter(|key| **key != "generation" || counts_generations(resource)) {
         remove(metadata, key);
     }
     drop_empty(metadata);
@@ -81,6 +82,7 @@ fn counts_generations(resource: &Resource) -> bool {
                 | ("flowcontrol.apiserver.k8s.io", _)
                 | ("networking.k8s.io", "ingresses" | "ingressclasses" | "networkpolicies")
                 | ("discovery.k8s.io", "endpointslices")
+                | ("scheduling.k8s.io", _)
         )
 }
 
@@ -163,43 +165,99 @@ fn annotations(annotations: &Value, causes: &mut Vec<Cause>) {
 }
 
 fn owners(metadata: &Value, causes: &mut Vec<Cause>) {
-    let mut controllers = 0;
-    for (place, owner) in items(metadata, "/ownerReferences").iter().enumerate() {
-        let path = format!("metadata.ownerReferences[{place}]");
+    const PATH: &str = "metadata.ownerReferences";
+    let owners = items(metadata, "/ownerReferences");
+    let mut controller: Option<&Value> = None;
+    for owner in owners {
         for key in ["apiVersion", "kind", "name", "uid"] {
             if text(owner, &format!("/{key}")).is_empty() {
-                causes.push(Cause::required(format!("{path}.{key}"), "must not be empty"));
+                let why = if key == "apiVersion" { "version must not be empty" } else { "must not be empty" };
+                causes.push(Cause::invalid(format!("{PATH}.{key}"), &json!(""), why));
             }
         }
-        controllers += usize::from(owner["controller"] == true);
+        if owner["controller"] != true {
+            continue;
+        }
+        let called = |owner: &Value| format!("{}/{}", text(owner, "/kind"), text(owner, "/name"));
+        match controller {
+            None => controller = Some(owner),
+            Some(first) => {
+                let why = format!(
+                    "Only one reference can have Controller set to true. Found \"true\" in references for {} and {}",
+                    called(first),
+                    called(owner)
+                );
+                let all: Vec<_> = owners.iter().map(written_out).collect();
+                let message = format!("Invalid value: [{}]: {why}", all.join(","));
+                causes.push(Cause::new("FieldValueInvalid", message, PATH));
+            }
+        }
     }
-    if controllers > 1 {
-        causes.push(Cause::invalid(
-            "metadata.ownerReferences",
-            &metadata["ownerReferences"],
-            "Only one reference can have Controller set to true",
-        ));
-    }
+}
+
+/// A reference in the order of its type.
+fn written_out(owner: &Value) -> String {
+    let keys = ["apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion"];
+    let fields: Vec<_> =
+        keys.iter().filter_map(|key| Some(format!("\"{key}\":{}", owner.get(key)?))).collect();
+    format!("{{{}}}", fields.join(","))
+}
+
+/// An owner that is named twice is one owner. What the client is told about it.
+pub(super) fn one_of_each_owner(metadata: &mut Value) -> Option<String> {
+    let owners = metadata.get_mut("ownerReferences")?.as_array_mut()?;
+    let mut seen: Vec<String> = Vec::new();
+    let mut again: Vec<String> = Vec::new();
+    owners.retain(|owner| {
+        let uid = text(owner, "/uid").to_owned();
+        let first = !seen.contains(&uid);
+        if first { &mut seen } else { &mut again }.push(uid);
+        first
+    });
+    (!again.is_empty()).then(|| {
+        format!(
+            ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, and may \
+             reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {}",
+            again.join(", ")
+        )
+    })
 }
 
 fn finalizers(old: Option<&Value>, metadata: &Value, causes: &mut Vec<Cause>) {
     let finalizers = items(metadata, "/finalizers");
-    for finalizer in finalizers {
+    for (place, finalizer) in finalizers.iter().enumerate() {
         let name = finalizer.as_str().unwrap_or_default();
+        let path = format!("metadata.finalizers[{place}]");
         let standard = matches!(name, "orphan" | "foregroundDeletion" | "kubernetes");
-        if let Some(why) = names::label_key_problem(name).filter(|_| !standard) {
-            causes.push(Cause::invalid("metadata.finalizers", finalizer, why));
+        match names::label_key_problem(name) {
+            _ if standard => {}
+            Some(why) => causes.push(Cause::invalid(path, finalizer, why)),
+            None if !name.contains('/') => {
+                let why = "name is neither a standard finalizer name nor is it fully qualified";
+                causes.push(Cause::invalid(path, finalizer, why));
+            }
+            None => {}
         }
+    }
+    if ["orphan", "foregroundDeletion"].iter().all(|one| finalizers.iter().any(|finalizer| finalizer == one))
+    {
+        causes.push(Cause::invalid(
+            "metadata.finalizers",
+            &metadata["finalizers"],
+            "finalizer orphan and foregroundDeletion cannot be both set",
+        ));
     }
     let Some(old) = old.filter(|old| old["metadata"]["deletionTimestamp"].is_string()) else { return };
     let before = items(old, "/metadata/finalizers");
     let added: Vec<_> = finalizers.iter().filter(|one| !before.contains(one)).cloned().collect();
-    if !added.is_empty() {
+    // The real server looks twice, and says so twice.
+    for _ in (0..2).filter(|_| !added.is_empty()) {
+        let added: Vec<_> = added.iter().map(Value::to_string).collect();
         causes.push(Cause::forbidden(
             "metadata.finalizers",
             &format!(
-                "no new finalizers can be added if the object is being deleted, found new finalizers {}",
-                Value::Array(added)
+                "no new finalizers can be added if the object is being deleted, found new finalizers []string{{{}}}",
+                added.join(", ")
             ),
         ));
     }

@@ -31,6 +31,9 @@ pub(crate) fn problem(resource: &Resource, name: &str) -> Option<&'static str> {
 /// RFC 1123 label.
 pub(crate) fn label_problem(name: &str) -> Option<&'static str> {
     let fits = (1..=63).contains(&name.len()) && is_label(name);
+    if !fits && (1..=63).contains(&name.len()) && subdomain_problem(name).is_none() {
+        return Some("must not contain dots");
+    }
     (!fits).then_some(
         "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end \
          with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is \
@@ -78,6 +81,14 @@ pub(crate) fn label_key_problem(key: &str) -> Option<&'static str> {
     };
     if prefix.is_some_and(|prefix| subdomain_problem(prefix).is_some()) {
         return Some("prefix part must be a lowercase RFC 1123 subdomain (e.g. 'example.com')");
+    }
+    if name.contains('/') {
+        return Some(
+            "a qualified name must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an \
+             alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is \
+             '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]') with an optional DNS subdomain prefix and '/' (e.g. \
+             'example.com/MyName')",
+        );
     }
     let fits = (1..=63).contains(&name.len()) && is_qualified(name);
     (!fits).then_some(

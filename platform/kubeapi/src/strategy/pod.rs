@@ -13,6 +13,28 @@ const TOKEN_SECONDS: i64 = 3607;
 /// How long a pod stays on a node that went away.
 const TOLERATION_SECONDS: i64 = 300;
 
+/// Defaults of a pod. Some are of pods alone: what a template leaves open is decided when a pod is made of it.
+pub(super) fn own_defaults(spec: &mut Value) {
+    defaults(spec);
+    fill(spec, "enableServiceLinks", json!(true));
+    let host_network = spec["hostNetwork"] == true;
+    for list in ["initContainers", "containers"] {
+        for container in items_mut(spec, list) {
+            if let Some(limits) = container["resources"]["limits"].as_object().cloned() {
+                ensure_object(&mut container["resources"]["requests"]);
+                for (name, amount) in limits {
+                    fill(&mut container["resources"]["requests"], &name, amount);
+                }
+            }
+            for port in items_mut(container, "ports").filter(|_| host_network) {
+                if let Some(number) = port.get("containerPort").cloned() {
+                    fill(port, "hostPort", number);
+                }
+            }
+        }
+    }
+}
+
 /// Defaults of a pod's specification; templates get the same.
 pub(super) fn defaults(spec: &mut Value) {
     ensure_object(spec);
@@ -21,39 +43,26 @@ pub(super) fn defaults(spec: &mut Value) {
     fill(spec, "dnsPolicy", json!("ClusterFirst"));
     fill(spec, "securityContext", json!({}));
     fill(spec, "schedulerName", json!("default-scheduler"));
-    fill(spec, "enableServiceLinks", json!(true));
     // The older name of the field, which old clients still read.
     match (text(spec, "/serviceAccountName").to_owned(), text(spec, "/serviceAccount").to_owned()) {
         (name, _) if !name.is_empty() => spec["serviceAccount"] = json!(name),
         (_, name) if !name.is_empty() => spec["serviceAccountName"] = json!(name),
         _ => {}
     }
-    let host_network = spec["hostNetwork"] == true;
     for list in ["initContainers", "containers"] {
-        items_mut(spec, list).for_each(|container| container_defaults(container, host_network));
+        items_mut(spec, list).for_each(container_defaults);
     }
     items_mut(spec, "volumes").for_each(volume_defaults);
 }
 
-fn container_defaults(container: &mut Value, host_network: bool) {
+fn container_defaults(container: &mut Value) {
     ensure_object(container);
     fill(container, "terminationMessagePath", json!("/dev/termination-log"));
     fill(container, "terminationMessagePolicy", json!("File"));
     let policy = if is_latest(text(container, "/image")) { "Always" } else { "IfNotPresent" };
     fill(container, "imagePullPolicy", json!(policy));
     fill(container, "resources", json!({}));
-    if let Some(limits) = container["resources"]["limits"].as_object().cloned() {
-        ensure_object(&mut container["resources"]["requests"]);
-        for (name, amount) in limits {
-            fill(&mut container["resources"]["requests"], &name, amount);
-        }
-    }
-    for port in items_mut(container, "ports") {
-        fill(port, "protocol", json!("TCP"));
-        if host_network && let Some(number) = port.get("containerPort").cloned() {
-            fill(port, "hostPort", number);
-        }
-    }
+    items_mut(container, "ports").for_each(|port| fill(port, "protocol", json!("TCP")));
     for probe in ["livenessProbe", "readinessProbe", "startupProbe"] {
         if let Some(probe) = container.get_mut(probe).filter(|probe| probe.is_object()) {
             probe_defaults(probe);
@@ -118,10 +127,8 @@ fn downward_defaults(api: &mut Value) {
     }
 }
 
-/// What admission adds to a pod, beyond defaults, once its service account is known: pull secrets, credentials, and
-/// patience with nodes that go away. `suffix` makes the volume's name unique.
+/// What admission adds to a pod, beyond defaults, once its service account is known: pull secrets and credentials. `suffix` makes the volume's name unique.
 pub(crate) fn admit(pod: &mut Value, account: &Value, suffix: &str) {
-    tolerate_lost_nodes(&mut pod["spec"]);
     let name = text(account, "/metadata/name").to_owned();
     let spec = &mut pod["spec"];
     spec["serviceAccountName"] = json!(name);
@@ -178,7 +185,8 @@ fn mount_credentials(spec: &mut Value, volume: &str) {
     );
 }
 
-fn tolerate_lost_nodes(spec: &mut Value) {
+/// Patience with nodes that go away.
+pub(crate) fn tolerate_lost_nodes(spec: &mut Value) {
     for key in ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"] {
         let tolerated = items(spec, "/tolerations").iter().any(|toleration| {
             let same_key = text(toleration, "/key") == key || text(toleration, "/key").is_empty();
@@ -207,7 +215,7 @@ fn push(object: &mut Value, key: &str, item: Value) {
 }
 
 /// How the pod fares when memory runs short.
-pub(super) fn quality_of_service(spec: &Value) -> &'static str {
+pub(crate) fn quality_of_service(spec: &Value) -> &'static str {
     let mut any = false;
     let mut guaranteed = true;
     for container in items(spec, "/initContainers").iter().chain(items(spec, "/containers")) {

@@ -43,7 +43,7 @@ pub(crate) fn merge(resource: &Resource, object: &Value, sent: &Value) -> Result
     let replicas = sent["spec"]["replicas"].as_i64().unwrap_or_default();
     if replicas < 0 {
         let cause = Cause::invalid("spec.replicas", &json!(replicas), "must be greater than or equal to 0");
-        return Err(Failure::invalid(resource, name, vec![cause]));
+        return Err(Failure::invalid_kind("autoscaling", "Scale", name, vec![cause]));
     }
     let mut scaled = object.clone();
     let path = resource.scale.as_ref().and_then(|scale| JsonPath::parse(&scale.spec_replicas));
@@ -51,4 +51,33 @@ pub(crate) fn merge(resource: &Resource, object: &Value, sent: &Value) -> Result
         true => Ok(scaled),
         false => Err(Failure::internal("the path of the number of replicas cannot be followed")),
     }
+}
+
+/// What is wrong with the numbers of replicas of a custom resource, before its schema says the same in its own words.
+pub(super) fn problems(resource: &Resource, object: &Value) -> Vec<Cause> {
+    let Some(scale) = resource.scale.as_ref().filter(|_| resource.custom) else { return Vec::new() };
+    [&scale.spec_replicas, &scale.status_replicas]
+        .into_iter()
+        .filter_map(|path| {
+            let value = JsonPath::parse(path)?.first(object)?;
+            let shown = match value {
+                Value::String(text) => (text.clone(), "string"),
+                Value::Bool(value) => (value.to_string(), "bool"),
+                Value::Number(number) => {
+                    let why = match number.as_i64() {
+                        Some(count) if count < 0 => "should be a non-negative integer".to_owned(),
+                        Some(count) if count > i64::from(i32::MAX) => {
+                            format!("should be less than or equal to {}", i32::MAX)
+                        }
+                        _ => return None,
+                    };
+                    return Some(Cause::invalid(path.to_string(), value, why));
+                }
+                Value::Null | Value::Array(_) | Value::Object(_) => return None,
+            };
+            let why =
+                format!("{path} accessor error: {} is of the type {}, expected int64", shown.0, shown.1);
+            Some(Cause::invalid(path.to_string(), &json!(0), why))
+        })
+        .collect()
 }

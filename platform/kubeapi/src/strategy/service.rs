@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{ensure_object, fill, items, items_mut, text};
+use super::{ensure_object, fill, items, items_mut, remove, text};
 use crate::status::Cause;
 
 pub(super) fn defaults(object: &mut Value) {
@@ -22,13 +22,33 @@ pub(super) fn defaults(object: &mut Value) {
         return;
     }
     fill(spec, "internalTrafficPolicy", json!("Cluster"));
-    fill(spec, "ipFamilies", json!(["IPv4"]));
-    fill(spec, "ipFamilyPolicy", json!("SingleStack"));
     if matches!(text(spec, "/type"), "NodePort" | "LoadBalancer") {
         fill(spec, "externalTrafficPolicy", json!("Cluster"));
     }
     if spec["type"] == "LoadBalancer" {
         fill(spec, "allocateLoadBalancerNodePorts", json!(true));
+    }
+}
+
+/// What a Service gets beside its address. One that leads to no pods of ours may lead anywhere.
+pub(super) fn families(object: &mut Value) {
+    let spec = &mut object["spec"];
+    if spec["type"] == "ExternalName" {
+        return;
+    }
+    let anywhere = spec["clusterIP"] == "None"
+        && spec["selector"].as_object().is_none_or(serde_json::Map::is_empty)
+        && spec["ipFamilyPolicy"].is_null()
+        && spec["ipFamilies"].is_null();
+    match anywhere {
+        true => {
+            spec["ipFamilies"] = json!(["IPv4", "IPv6"]);
+            spec["ipFamilyPolicy"] = json!("RequireDualStack");
+        }
+        false => {
+            fill(spec, "ipFamilies", json!(["IPv4"]));
+            fill(spec, "ipFamilyPolicy", json!("SingleStack"));
+        }
     }
     let address = text(spec, "/clusterIP").to_owned();
     if !address.is_empty() {
@@ -36,15 +56,40 @@ pub(super) fn defaults(object: &mut Value) {
     }
 }
 
+/// What is said about a Service that is taken nevertheless.
+pub(super) fn warnings(object: &Value) -> Option<String> {
+    (object["spec"]["clusterIP"] == "None")
+        .then(|| "spec.SessionAffinity is ignored for headless services".to_owned())
+}
+
 /// An update that does not mention an address means the one there is; so for node ports, by port and protocol.
 pub(super) fn keep_allocated(old: &Value, new: &mut Value) {
     let (before, spec) = (&old["spec"], &mut new["spec"]);
     ensure_object(spec);
     let addressed = |kind: &str| kind != "ExternalName";
-    if !addressed(text(before, "/type")) || !addressed(text(spec, "/type")) {
+    let exposed = |kind: &str| matches!(kind, "NodePort" | "LoadBalancer");
+    let (was, is) = (text(before, "/type").to_owned(), text(spec, "/type").to_owned());
+    // What belonged to the former type goes with it, unless somebody chose something else.
+    if addressed(&was) && !addressed(&is) {
+        for key in ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy", "internalTrafficPolicy"] {
+            if spec[key] == before[key] {
+                remove(spec, key);
+            }
+        }
+    }
+    if exposed(&was) && !exposed(&is) {
+        if spec["externalTrafficPolicy"] == before["externalTrafficPolicy"] {
+            remove(spec, "externalTrafficPolicy");
+        }
+        let given: Vec<_> = items(before, "/ports").iter().map(|port| port["nodePort"].clone()).collect();
+        for port in items_mut(spec, "ports").filter(|port| given.contains(&port["nodePort"])) {
+            remove(port, "nodePort");
+        }
+    }
+    if !addressed(&was) || !addressed(&is) {
         return;
     }
-    for key in ["clusterIP", "clusterIPs"] {
+    for key in ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"] {
         let unset = spec[key].is_null() || spec[key] == "" || spec[key].as_array().is_some_and(Vec::is_empty);
         if unset && let Some(value) = before.get(key) {
             spec[key] = value.clone();
@@ -115,6 +160,18 @@ pub(super) fn validate(old: Option<&Value>, new: &Value) -> Vec<Cause> {
                 &port["port"],
                 "must be between 1 and 65535, inclusive",
             ));
+        }
+        match &port["targetPort"] {
+            Value::Number(number) if !number.as_i64().is_some_and(|number| (1..=65535).contains(&number)) => {
+                let why = "must be between 1 and 65535, inclusive";
+                causes.push(Cause::invalid(format!("{path}.targetPort"), &port["targetPort"], why));
+            }
+            _ => {}
+        }
+        let exposed = matches!(kind, "NodePort" | "LoadBalancer");
+        if !exposed && port["nodePort"].as_i64().is_some_and(|number| number != 0) && kinds.contains(&kind) {
+            let why = format!("may not be used when `type` is '{kind}'");
+            causes.push(Cause::forbidden(format!("{path}.nodePort"), &why));
         }
         let protocols = ["SCTP", "TCP", "UDP"];
         if !protocols.contains(&text(port, "/protocol")) {

@@ -78,8 +78,12 @@ pub(super) fn validate_volume(old: Option<&Value>, new: &Value) -> Vec<Cause> {
 }
 
 pub(super) fn validate_class(old: Option<&Value>, new: &Value) -> Vec<Cause> {
-    let mut causes =
-        immutable(old, new, &["parameters", "provisioner", "reclaimPolicy", "volumeBindingMode"]);
+    let mut causes = immutable(old, new, &["volumeBindingMode"]);
+    for field in ["parameters", "provisioner", "reclaimPolicy"] {
+        if old.is_some_and(|old| old[field] != new[field]) {
+            causes.push(Cause::forbidden(field, &format!("updates to {field} are forbidden.")));
+        }
+    }
     if text(new, "/provisioner").is_empty() {
         causes.push(Cause::required("provisioner", ""));
     }

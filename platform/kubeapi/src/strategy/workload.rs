@@ -48,6 +48,21 @@ pub(super) fn defaults(plural: &str, object: &mut Value) {
     }
 }
 
+/// Old clients tell templates of a daemon set apart by a number.
+pub(super) fn count_templates(old: Option<&Value>, new: &mut Value) {
+    const COUNT: &str = "deprecated.daemonset.template.generation";
+    let count = match old {
+        None => 1,
+        Some(old) => {
+            let count =
+                old["metadata"]["annotations"][COUNT].as_str().and_then(|text| text.parse::<u64>().ok());
+            count.unwrap_or(1) + u64::from(old["spec"]["template"] != new["spec"]["template"])
+        }
+    };
+    ensure_object(&mut new["metadata"]["annotations"]);
+    new["metadata"]["annotations"][COUNT] = json!(count.to_string());
+}
+
 /// The oldest of them selects what its template makes, if nothing else is said.
 pub(super) fn controller_defaults(object: &mut Value) {
     let spec = &mut object["spec"];
@@ -98,6 +113,13 @@ pub(super) fn validate(plural: &str, old: Option<&Value>, new: &Value) -> Vec<Ca
     if policy != "Always" {
         causes.push(Cause::not_supported("spec.template.spec.restartPolicy", policy, ["Always"]));
     }
+    let strategy = &spec["strategy"]["type"];
+    if plural == "deployments" && !matches!(strategy.as_str(), Some("Recreate" | "RollingUpdate")) {
+        let message = format!(
+            "Unsupported value: {{\"Type\":{strategy},\"RollingUpdate\":null}}: supported values: \"Recreate\", \"RollingUpdate\""
+        );
+        causes.push(Cause::new("FieldValueNotSupported", message, "spec.strategy"));
+    }
     let Some(old) = old else { return causes };
     if old["spec"]["selector"] != spec["selector"] {
         causes.push(Cause::invalid("spec.selector", &spec["selector"], "field is immutable"));
@@ -112,7 +134,12 @@ fn selector(spec: &Value, causes: &mut Vec<Cause>) {
     let selector = &spec["selector"];
     let parsed = LabelSelector::from_object(selector).filter(|parsed| !parsed.is_empty());
     match parsed {
-        None if selector.is_null() => causes.push(Cause::required("spec.selector", "")),
+        None if selector.is_null() => {
+            causes.push(Cause::required("spec.selector", ""));
+            let labels = &spec["template"]["metadata"]["labels"];
+            let why = "`selector` does not match template `labels`";
+            causes.push(Cause::invalid("spec.template.metadata.labels", labels, why));
+        }
         None => {
             causes.push(Cause::invalid("spec.selector", selector, "empty selector is invalid for deployment"))
         }

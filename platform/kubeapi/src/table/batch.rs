@@ -21,7 +21,7 @@ pub(super) const CRON_JOB: &[Heading] = &[
     Heading::text("Name"),
     Heading::text("Schedule"),
     Heading::text("Timezone"),
-    Heading::text("Suspend"),
+    Heading::flag("Suspend"),
     Heading::number("Active"),
     Heading::text("Last Schedule"),
     Heading::text("Age"),

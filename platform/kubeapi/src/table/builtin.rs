@@ -61,7 +61,8 @@ pub(super) fn headings(resource: &Resource) -> &'static [Heading] {
         ("", "endpoints") => const { &[NAME, H::text("Endpoints"), AGE] },
         ("", "namespaces") => const { &[NAME, H::text("Status"), AGE] },
         ("", "configmaps") => const { &[NAME, H::text("Data"), AGE] },
-        ("", "secrets") => const { &[NAME, H::text("Type"), H::number("Data"), AGE] },
+        ("", "secrets") => const { &[NAME, H::text("Type"), H::text("Data"), AGE] },
+        ("", "serviceaccounts") => const { &[NAME, H::text("Secrets"), AGE] },
         ("", "events") | ("events.k8s.io", "events") => {
             const {
                 &[
@@ -85,15 +86,13 @@ pub(super) fn headings(resource: &Resource) -> &'static [Heading] {
         ("apps", "replicasets") => workload::REPLICA_SET,
         ("apps", "statefulsets") => workload::STATEFUL_SET,
         ("apps", "daemonsets") => workload::DAEMON_SET,
-        ("apps", "controllerrevisions") => {
-            const { &[NAME, H::text("Controller"), H::number("Revision"), AGE] }
-        }
+        ("apps", "controllerrevisions") => const { &[NAME, H::text("Controller"), H::text("Revision"), AGE] },
         ("discovery.k8s.io", "endpointslices") => {
             const { &[NAME, H::text("AddressType"), H::text("Ports"), H::text("Endpoints"), AGE] }
         }
         ("coordination.k8s.io", "leases") => const { &[NAME, H::text("Holder"), AGE] },
         ("scheduling.k8s.io", "priorityclasses") => {
-            const { &[NAME, H::number("Value"), H::text("Global-Default"), AGE, H::text("PreemptionPolicy")] }
+            const { &[NAME, H::number("Value"), H::flag("Global-Default"), AGE, H::text("PreemptionPolicy")] }
         }
         ("batch", "jobs") => batch::JOB,
         ("batch", "cronjobs") => batch::CRON_JOB,
@@ -102,7 +101,9 @@ pub(super) fn headings(resource: &Resource) -> &'static [Heading] {
             const { &[NAME, H::text("Containers"), H::text("Images"), H::text("Pod Labels")] }
         }
         ("", "resourcequotas") => const { &[NAME, H::text("Request"), H::text("Limit"), AGE] },
-        ("", "limitranges") => const { &[NAME, H::text("Created At")] },
+        ("", "limitranges") | ("storage.k8s.io", "csistoragecapacities") => {
+            const { &[NAME, H::date("Created At")] }
+        }
         ("policy", "poddisruptionbudgets") => policy::BUDGET,
         ("certificates.k8s.io", _) => policy::REQUEST,
         ("networking.k8s.io", "ingresses") => policy::INGRESS,
@@ -110,7 +111,7 @@ pub(super) fn headings(resource: &Resource) -> &'static [Heading] {
             const { &[NAME, H::text("Controller"), H::text("Parameters"), AGE] }
         }
         ("networking.k8s.io", "networkpolicies") => const { &[NAME, H::text("Pod-Selector"), AGE] },
-        ("networking.k8s.io", "ipaddresses") => const { &[NAME, H::text("ParentRef"), AGE] },
+        ("networking.k8s.io", "ipaddresses") => const { &[NAME, H::text("ParentRef")] },
         ("networking.k8s.io", "servicecidrs") => const { &[NAME, H::text("CIDRs"), AGE] },
         ("storage.k8s.io", "csidrivers") => storage::DRIVER,
         ("storage.k8s.io", "csinodes") => const { &[NAME, H::number("Drivers"), AGE] },
@@ -129,7 +130,7 @@ pub(super) fn headings(resource: &Resource) -> &'static [Heading] {
         }
         ("apiregistration.k8s.io", _) => const { &[NAME, H::text("Service"), H::text("Available"), AGE] },
         ("rbac.authorization.k8s.io", "roles" | "clusterroles")
-        | ("apiextensions.k8s.io", "customresourcedefinitions") => const { &[NAME, H::text("Created At")] },
+        | ("apiextensions.k8s.io", "customresourcedefinitions") => const { &[NAME, H::date("Created At")] },
         ("rbac.authorization.k8s.io", "rolebindings" | "clusterrolebindings") => {
             const { &[NAME, H::text("Role"), AGE, H::wide("Users"), H::wide("Groups"), H::wide("ServiceAccounts")] }
         }
@@ -148,9 +149,10 @@ pub(super) fn cells(resource: &Resource, object: &Value, now: Timestamp) -> Vec<
         ("discovery.k8s.io", "endpointslices") => network::endpoint_slice(object, name, age),
         ("", "namespaces") => vec![name, object["status"]["phase"].clone(), age],
         ("", "configmaps") => {
-            vec![name, json!((count(object, "/data") + count(object, "/binaryData")).to_string()), age]
+            vec![name, json!(count(object, "/data") + count(object, "/binaryData")), age]
         }
         ("", "secrets") => vec![name, object["type"].clone(), json!(count(object, "/data")), age],
+        ("", "serviceaccounts") => vec![name, json!(super::list(object, "/secrets").len()), age],
         ("", "events") => event(object, name, now),
         ("events.k8s.io", "events") => event(&policy::core_event(object), name, now),
         ("", "persistentvolumeclaims") => storage::claim(object, name, age),
@@ -167,7 +169,7 @@ pub(super) fn cells(resource: &Resource, object: &Value, now: Timestamp) -> Vec<
         ("scheduling.k8s.io", "priorityclasses") => vec![
             name,
             json!(number(object, "/value")),
-            json!((object["globalDefault"] == true).to_string()),
+            json!(object["globalDefault"] == true),
             age,
             json!(text(object, "/preemptionPolicy")),
         ],
@@ -176,7 +178,9 @@ pub(super) fn cells(resource: &Resource, object: &Value, now: Timestamp) -> Vec<
         ("", "replicationcontrollers") => workload::replication_controller(object, name, age),
         ("", "podtemplates") => workload::pod_template(object, name),
         ("", "resourcequotas") => policy::quota(object, name, age),
-        ("", "limitranges") => vec![name, object["metadata"]["creationTimestamp"].clone()],
+        ("", "limitranges") | ("storage.k8s.io", "csistoragecapacities") => {
+            vec![name, object["metadata"]["creationTimestamp"].clone()]
+        }
         ("policy", "poddisruptionbudgets") => policy::budget(object, name, age),
         ("certificates.k8s.io", _) => policy::request(object, name, age),
         ("networking.k8s.io", plural) => policy::networking(plural, object, name, age),

@@ -97,7 +97,7 @@ pub(super) fn networking(plural: &str, object: &Value, name: Value, age: Value) 
             let parent = &object["spec"]["parentRef"];
             let places = ["/resource", "/namespace", "/name"].map(|part| text(parent, part));
             let places: Vec<_> = places.into_iter().filter(|part| !part.is_empty()).collect();
-            vec![name, json!(places.join("/")), age]
+            vec![name, json!(places.join("/"))]
         }
         "servicecidrs" => {
             let ranges: Vec<_> = list(object, "/spec/cidrs").iter().filter_map(Value::as_str).collect();

@@ -41,11 +41,11 @@ pub(super) const CLASS: &[Heading] = &[
 
 pub(super) const DRIVER: &[Heading] = &[
     Heading::text("Name"),
-    Heading::text("AttachRequired"),
-    Heading::text("PodInfoOnMount"),
-    Heading::text("StorageCapacity"),
+    Heading::flag("AttachRequired"),
+    Heading::flag("PodInfoOnMount"),
+    Heading::flag("StorageCapacity"),
     Heading::text("TokenRequests"),
-    Heading::text("RequiresRepublish"),
+    Heading::flag("RequiresRepublish"),
     Heading::text("Modes"),
     Heading::text("Age"),
 ];
@@ -55,7 +55,7 @@ pub(super) const ATTACHMENT: &[Heading] = &[
     Heading::text("Attacher"),
     Heading::text("PV"),
     Heading::text("Node"),
-    Heading::text("Attached"),
+    Heading::flag("Attached"),
     Heading::text("Age"),
 ];
 

@@ -55,8 +55,8 @@ pub(super) fn deployment(object: &Value, name: Value, age: Value) -> Vec<Value> 
     vec![
         name,
         json!(ready),
-        json!(number(object, "/status/updatedReplicas").to_string()),
-        json!(number(object, "/status/availableReplicas").to_string()),
+        json!(number(object, "/status/updatedReplicas")),
+        json!(number(object, "/status/availableReplicas")),
         age,
         containers,
         images,

@@ -57,9 +57,40 @@ pub(crate) fn complete(message: &'static Message, object: &mut Map<String, Value
                     Type::Integer32 | Type::Integer64 if field.kept => json!(0),
                     Type::Flag if field.kept => json!(false),
                     Type::Quantity => json!("0"),
+                    // A time that never was is written, but for that of a creation.
+                    Type::Time | Type::MicroTime if field.name != "creationTimestamp" => Value::Null,
                     _ => continue,
                 };
                 object.insert(field.name.to_owned(), zero);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// What a typed server makes of nothing: the inner objects and zeros that are always there, and null for lists and maps
+/// that are always written.
+pub(crate) fn empty(message: &'static Message) -> Value {
+    let mut object = Map::new();
+    nothing_in(message, &mut object);
+    complete(message, &mut object);
+    Value::Object(object)
+}
+
+fn nothing_in(message: &'static Message, object: &mut Map<String, Value>) {
+    for field in &message.fields {
+        match (field.holds, field.of.message()) {
+            (Holds::One, Some(inner)) if field.name.is_empty() => nothing_in(inner, object),
+            (Holds::One, Some(inner)) if !field.pointer => {
+                let mut fields = Map::new();
+                nothing_in(inner, &mut fields);
+                object.insert(field.name.to_owned(), Value::Object(fields));
+            }
+            (Holds::List | Holds::Map, _) if field.kept => {
+                object.insert(field.name.to_owned(), Value::Null);
+            }
+            (Holds::One, _) if field.pointer && field.kept => {
+                object.insert(field.name.to_owned(), Value::Null);
             }
             _ => {}
         }

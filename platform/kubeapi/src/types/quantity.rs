@@ -48,6 +48,44 @@ pub(crate) enum Error {
 }
 
 impl Quantity {
+    /// Whether it is more, however the two are spelled.
+    pub(crate) fn exceeds(self, other: Self) -> bool {
+        self.billionths > other.billionths
+    }
+
+    /// A whole number of something.
+    pub(crate) fn whole(count: i64) -> Self {
+        Self { billionths: i128::from(count) * SCALE, family: Family::Decimal }
+    }
+
+    /// Nothing, in the same family.
+    pub(crate) fn zero(self) -> Self {
+        Self { billionths: 0, family: self.family }
+    }
+
+    pub(crate) fn is_whole(self) -> bool {
+        self.billionths % SCALE == 0
+    }
+
+    pub(crate) fn is_zero(self) -> bool {
+        self.billionths == 0
+    }
+
+    /// The sum, spelled like the first that is more than nothing.
+    pub(crate) fn plus(self, other: Self) -> Self {
+        let family = if self.is_zero() { other.family } else { self.family };
+        Self { billionths: self.billionths.saturating_add(other.billionths).min(LARGEST), family }
+    }
+
+    pub(crate) fn minus(self, other: Self) -> Self {
+        Self { billionths: self.billionths.saturating_sub(other.billionths), family: self.family }
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "for ratios, which are shown with six digits")]
+    pub(crate) fn as_f64(self) -> f64 {
+        self.billionths as f64 / SCALE as f64
+    }
+
     pub(crate) fn parse(text: &str) -> Result<Self, Error> {
         let digits_from = text.strip_prefix(['+', '-']).unwrap_or(text);
         let length = digits_from.bytes().take_while(|byte| byte.is_ascii_digit() || *byte == b'.').count();

@@ -11,7 +11,7 @@ use crate::server::{Call, Server};
 use crate::status::{Cause, Failure};
 use crate::storage::WriteError;
 use crate::strategy::{self, names};
-use crate::{crds, namespaces, pods};
+use crate::{admission, crds, escalation, namespaces, pods};
 
 /// Who the fields of a new object belong to.
 #[derive(Clone, Copy, Debug)]
@@ -24,16 +24,18 @@ pub(crate) enum Fields<'a> {
 
 pub(super) async fn handle(call: &Call) -> Result<Response, Failure> {
     let mut object = call.body_object()?;
-    let warnings = call.unknown_fields(&mut object)?;
+    let mut warnings = call.unknown_fields(&mut object)?;
+    warnings.extend(strategy::warnings(&call.resource, &mut object));
     let namespace = call.namespace();
     if let Some(version) = object["metadata"]["resourceVersion"].as_str()
         && !version.is_empty()
     {
-        return Err(Failure::bad_request("resourceVersion should not be set on objects to be created"));
+        return Err(Failure::unexpected("resourceVersion should not be set on objects to be created"));
     }
     if call.resource.is("certificates.k8s.io", "certificatesigningrequests") {
         requested_by(call, &mut object);
     }
+    escalation::admit(&call.server, &call.user, &call.resource, namespace, &object, None)?;
     let manager = call.manager()?;
     let dry_run = call.dry_run()?;
     let created = new(&call.server, &call.resource, namespace, object, Fields::Of(&manager), dry_run).await?;
@@ -92,7 +94,12 @@ pub(super) async fn new(
         crds::admit(server, resource)?;
         let now = server.clock.now();
         let context = strategy::Context { now, uid: uuid::Uuid::new_v4() };
-        strategy::prepare_create(resource, &mut object, &context)?;
+        strategy::decode(resource, &mut object)?;
+        if let Fields::Of(manager) = fields {
+            managed_fields::track(resource, None, None, &mut object, manager, now);
+        }
+        strategy::begin(resource, &mut object, &context);
+        admission::prepare(server, resource, namespace, &mut object);
         if resource.is("", "pods") {
             pods::admit(server, resource, namespace, &mut object).await?;
         }
@@ -101,17 +108,19 @@ pub(super) async fn new(
         if resource.is("", "services") {
             turn = Some(server.allocator.turn().await);
             server.storage.consistent().await?;
-            server.allocator.assign(server.storage.cache(), resource, &name, &mut object)?;
+            server.allocator.assign(server.storage.cache(), resource, None, &mut object)?;
         }
         strategy::validate(resource, None, None, &object)?;
-        if let Fields::Of(manager) = fields {
-            managed_fields::track(resource, None, None, &mut object, manager, now);
-        }
+        let quota = admission::check(server, resource, namespace, &object, None).await?;
         if dry_run {
-            return Ok(object);
+            return match server.storage.get(resource, namespace, &name).await? {
+                Some(_) => Err(exists(server, resource, namespace, &name).await),
+                None => Ok(object),
+            };
         }
         let written = server.storage.create(resource, (namespace, &name), within.as_ref(), &object).await;
         drop(turn);
+        drop(quota);
         match written {
             Ok(object) => return Ok(object),
             Err(WriteError::Failed(failure)) => return Err(failure),
@@ -143,9 +152,7 @@ fn place(resource: &Resource, namespace: &str, object: &mut Value) -> Result<(),
     let Some(metadata) = object["metadata"].as_object_mut() else { return Ok(()) };
     let given = metadata.get("namespace").and_then(Value::as_str).unwrap_or_default();
     if !given.is_empty() && given != namespace {
-        return Err(Failure::bad_request(
-            "the namespace of the provided object does not match the namespace sent on the request",
-        ));
+        return Err(Failure::bad_request(super::update::OTHER_NAMESPACE));
     }
     if resource.namespaced {
         metadata.insert("namespace".to_owned(), json!(namespace));

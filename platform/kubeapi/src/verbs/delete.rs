@@ -22,6 +22,10 @@ const ORPHAN: &str = "orphan";
 /// What a pod gets to end in peace, if nobody says otherwise.
 const POD_GRACE: i64 = 30;
 
+/// What who deletes a job is told.
+const PRESERVED: &str = "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to \
+    remove them or set propagationPolicy=Orphan to suppress this warning";
+
 /// What becomes of what an object owns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Propagation {
@@ -58,27 +62,47 @@ enum Plan {
 }
 
 pub(super) async fn handle(call: &Call) -> Result<Response, Failure> {
-    let body = if call.body.is_empty() { Value::Null } else { call.body_value()? };
+    let body = body(call)?;
     let options = Options::of(&call.info.query, &body)?;
     let stored = super::existing(call).await?;
-    match delete(&call.server, &call.resource, stored, &options).await? {
-        Deleted::Going(object) => call.show(StatusCode::OK, object),
-        Deleted::Gone(object) if call.resource.returns_deleted() => call.show(StatusCode::OK, object),
+    let mut response = match delete(&call.server, &call.resource, stored, &options).await? {
+        Deleted::Going(object) => call.show(StatusCode::OK, object)?,
+        Deleted::Gone(object) if call.resource.returns_deleted() => call.show(StatusCode::OK, object)?,
         Deleted::Gone(object) => {
-            let status = json!({
+            let mut status = json!({
                 "kind": "Status",
                 "apiVersion": "v1",
                 "metadata": {},
                 "status": "Success",
                 "details": {
                     "name": call.name(),
-                    "group": call.resource.group,
                     "kind": call.resource.plural,
                     "uid": object["metadata"]["uid"],
                 },
             });
-            Ok(answer::json(StatusCode::OK, &status))
+            if !call.resource.group.is_empty() {
+                status["details"]["group"] = json!(call.resource.group);
+            }
+            answer::json(StatusCode::OK, &status)
         }
+    };
+    if call.resource.is("batch", "jobs") && options.propagation.is_none() {
+        answer::warn(&mut response, &[PRESERVED.to_owned()]);
+    }
+    Ok(response)
+}
+
+/// The options that were sent along, which are nothing else.
+pub(super) fn body(call: &Call) -> Result<Value, Failure> {
+    if call.body.is_empty() {
+        return Ok(Value::Null);
+    }
+    let body = call.body_value()?;
+    match (body["kind"].as_str().unwrap_or_default(), body["apiVersion"].as_str().unwrap_or_default()) {
+        ("" | "DeleteOptions", _) => Ok(body),
+        (kind, version) => Err(Failure::unexpected(format!(
+            "no kind {kind:?} is registered for version {version:?} in scheme \"pkg/runtime/scheme.go:110\""
+        ))),
     }
 }
 
@@ -97,9 +121,10 @@ impl Options {
         let policy = body["propagationPolicy"].as_str().or_else(|| query.get("propagationPolicy"));
         let orphan = body["orphanDependents"].as_bool();
         let propagation = match (policy, orphan) {
-            (Some(_), Some(_)) => {
-                let cause = Cause::forbidden(
+            (Some(policy), Some(_)) => {
+                let cause = Cause::invalid(
                     "propagationPolicy",
+                    &json!(policy),
                     "orphanDependents and deletionPropagation cannot be both set",
                 );
                 return Err(Failure::invalid_options("DeleteOptions", vec![cause]));
@@ -109,7 +134,7 @@ impl Options {
             (Some("Foreground"), _) => Some(Propagation::Foreground),
             (Some("Orphan"), _) | (None, Some(true)) => Some(Propagation::Orphan),
             (Some(other), None) => {
-                let known = ["Foreground", "Background", "Orphan"];
+                let known = ["Foreground", "Background", "Orphan", "nil"];
                 let cause = Cause::not_supported("propagationPolicy", &json!(other), known);
                 return Err(Failure::invalid_options("DeleteOptions", vec![cause]));
             }
@@ -121,23 +146,26 @@ impl Options {
             propagation,
             uid: text(&body["preconditions"]["uid"]),
             resource_version: text(&body["preconditions"]["resourceVersion"]),
-            dry_run: options::dry_run(in_body.chain(query.all("dryRun")))?,
+            dry_run: options::dry_run("DeleteOptions", in_body.chain(query.all("dryRun")))?,
         })
     }
 
     fn check(&self, resource: &Resource, object: &Value) -> Result<(), Failure> {
         let name = object["metadata"]["name"].as_str().unwrap_or_default();
-        for (what, field, wanted) in
-            [("UID", "uid", &self.uid), ("ResourceVersion", "resourceVersion", &self.resource_version)]
-        {
+        let expected = [
+            ("UID", "uid", &self.uid, "deleted and then recreated"),
+            ("ResourceVersion", "resourceVersion", &self.resource_version, "modified"),
+        ];
+        for (what, field, wanted, happened) in expected {
             let found = object["metadata"][field].as_str().unwrap_or_default();
             if let Some(wanted) = wanted
                 && wanted != found
             {
                 let why = format!(
-                    "Precondition failed: {what} in precondition: {wanted}, {what} in object meta: {found}"
+                    "the {what} in the precondition ({wanted}) does not match the {what} in record ({found}). The \
+                     object might have been {happened}"
                 );
-                return Err(Failure::conflict(resource, name, why));
+                return Err(Failure::conflict_of_kind(resource, name, why));
             }
         }
         Ok(())
@@ -161,9 +189,15 @@ pub(crate) async fn delete(
         let plan = plan(resource, &stored.value, options, server.clock.now());
         let outcome = match plan {
             Plan::Keep => return Ok(Deleted::Going(stored.value)),
-            Plan::Remove if options.dry_run => return Ok(Deleted::Gone(stored.value)),
+            Plan::Remove if options.dry_run => {
+                return Ok(Deleted::Gone(ended(resource, stored.value, server)));
+            }
             Plan::Write(object) if options.dry_run => return Ok(Deleted::Going(object)),
-            Plan::Remove => server.storage.remove(resource, &stored).await.map(Deleted::Gone),
+            Plan::Remove => server
+                .storage
+                .remove(resource, &stored)
+                .await
+                .map(|gone| Deleted::Gone(ended(resource, gone, server))),
             Plan::Write(object) => {
                 server.storage.replace(resource, &stored, &object).await.map(Deleted::Going)
             }
@@ -181,23 +215,49 @@ pub(crate) async fn delete(
     Err(Failure::modified(resource, &name))
 }
 
+/// What is shown of a pod that is gone says when it went.
+fn ended(resource: &Resource, mut object: Value, server: &Server) -> Value {
+    if resource.is("", "pods") {
+        let deleting = is_deleting(&object);
+        let metadata = &mut object["metadata"];
+        metadata["deletionGracePeriodSeconds"] = json!(0);
+        if !deleting {
+            metadata["deletionTimestamp"] = json!(strategy::timestamp(server.clock.now()));
+            metadata["generation"] = json!(metadata["generation"].as_i64().unwrap_or_default() + 1);
+        }
+    }
+    object
+}
+
 fn plan(resource: &Resource, current: &Value, options: &Options, now: Timestamp) -> Plan {
     let mut object = current.clone();
     propagate(resource, &mut object, options.propagation);
+    if resource.is("apiextensions.k8s.io", "customresourcedefinitions") {
+        crate::crds::mark(&mut object, now);
+    }
     let grace = if resource.is("", "pods") { pod_grace(&object, options.grace) } else { Some(0) };
     let deleting = is_deleting(&object);
+    // These are marked, and somebody empties them; there is no grace in that.
+    let emptied_first =
+        resource.is("", "namespaces") || resource.is("apiextensions.k8s.io", "customresourcedefinitions");
     match grace {
         // A repeated wish without anything new.
         None => {}
         Some(0) if !is_held(resource, &object) => return Plan::Remove,
         Some(grace) => {
-            let shortened = object["metadata"]["deletionGracePeriodSeconds"].as_i64() != Some(grace);
+            let shortened =
+                object["metadata"]["deletionGracePeriodSeconds"].as_i64().unwrap_or_default() != grace;
             if !deleting || shortened {
                 let at = now.saturating_add(SignedDuration::from_secs(grace)).unwrap_or(now);
                 object["metadata"]["deletionTimestamp"] = json!(strategy::timestamp(at));
-                object["metadata"]["deletionGracePeriodSeconds"] = json!(grace);
+                if !emptied_first {
+                    object["metadata"]["deletionGracePeriodSeconds"] = json!(grace);
+                }
             }
-            if !deleting && let Some(generation) = object["metadata"]["generation"].as_i64() {
+            if !deleting
+                && !emptied_first
+                && let Some(generation) = object["metadata"]["generation"].as_i64()
+            {
                 object["metadata"]["generation"] = json!(generation + 1);
             }
         }

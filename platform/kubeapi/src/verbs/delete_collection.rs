@@ -2,16 +2,16 @@ use axum::response::Response;
 use http::StatusCode;
 use serde_json::{Value, json};
 
-use super::delete::{self, Deleted, Options};
+use super::delete::{self, Options};
 use super::options::Selection;
-use crate::answer;
+use crate::answer::{self, Form};
 use crate::server::Call;
 use crate::status::Failure;
 use crate::storage;
 
 /// Deletes one after the other, each on its own: the whole is not atomic, and need not be.
 pub(super) async fn handle(call: &Call) -> Result<Response, Failure> {
-    let body = if call.body.is_empty() { Value::Null } else { call.body_value()? };
+    let body = delete::body(call)?;
     let options = Options::of(&call.info.query, &body)?;
     let selection = Selection::parse(&call.resource, &call.info.query)?;
     let storage = &call.server.storage;
@@ -25,13 +25,19 @@ pub(super) async fn handle(call: &Call) -> Result<Response, Failure> {
         let Ok(object) = serde_json::from_slice::<Value>(object) else { continue };
         let name = object["metadata"]["name"].as_str().unwrap_or_default();
         let Some(stored) = storage.get(&call.resource, call.namespace(), name).await? else { continue };
+        // As they were before.
+        let shown = storage::text(&stored.value);
         match delete::delete(&call.server, &call.resource, stored, &options).await {
-            Ok(Deleted::Gone(object) | Deleted::Going(object)) => gone.push(answer::encode(&object)),
+            Ok(_) => gone.push(shown),
             Err(failure) if failure.code == 404 => {}
             Err(failure) => return Err(failure),
         }
     }
-    let metadata = json!({ "resourceVersion": storage.cache().through().to_string() });
-    let list = call.form()?.list(&call.resource, &gone, metadata, call.server.clock.now());
+    let mut metadata = json!({ "resourceVersion": storage.cache().through().to_string() });
+    let form = call.form()?;
+    if call.resource.custom && form == Form::Object {
+        metadata["continue"] = json!("");
+    }
+    let list = form.list(&call.resource, &gone, metadata, call.server.clock.now());
     Ok(answer::document(StatusCode::OK, list))
 }

@@ -2,8 +2,8 @@ use axum::response::Response;
 use http::StatusCode;
 use serde_json::json;
 
-use super::options::{Freshness, Selection};
-use crate::answer;
+use super::options::{self, Freshness, Selection};
+use crate::answer::{self, Form};
 use crate::server::Call;
 use crate::status::Failure;
 use crate::storage::Listing;
@@ -12,8 +12,9 @@ pub(super) async fn handle(call: &Call) -> Result<Response, Failure> {
     let query = &call.info.query;
     let form = call.form()?;
     let selection = Selection::parse(&call.resource, query)?;
-    let limit = query.get("limit").map(str::parse).transpose();
-    let limit = limit.map_err(|_| Failure::bad_request("limit: it is not a number"))?.unwrap_or(0);
+    // Less than nothing is no limit either.
+    let limit = options::number(query, "limit")?.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(0);
+    options::number(query, "timeoutSeconds")?;
     let storage = &call.server.storage;
     let freshness = Freshness::of_list(query)?;
     match freshness {
@@ -40,6 +41,10 @@ pub(super) async fn handle(call: &Call) -> Result<Response, Failure> {
         {
             metadata["remainingItemCount"] = json!(remaining);
         }
+    }
+    // Where types do not say that it may be left out, it is there.
+    if call.resource.custom && form == Form::Object && metadata.get("continue").is_none() {
+        metadata["continue"] = json!("");
     }
     let list = form.list(&call.resource, &page.objects, metadata, call.server.clock.now());
     Ok(answer::document(StatusCode::OK, list))

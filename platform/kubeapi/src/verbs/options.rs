@@ -53,25 +53,30 @@ impl Selection {
 impl Freshness {
     /// What `resourceVersion` and `resourceVersionMatch` of a list mean together.
     pub(crate) fn of_list(query: &Parameters) -> Result<Self, Failure> {
-        let version = version(query)?;
+        let version =
+            version(query).map_err(|why| Failure::bad_request(format!("invalid resource version: {why}")))?;
         let matched = query.get("resourceVersionMatch");
         if query.flag("sendInitialEvents") {
             return Err(refused("sendInitialEvents", "sendInitialEvents is forbidden for list"));
         }
         let continued = query.get("continue").is_some();
         if let Some(matched) = matched {
-            if continued {
-                let why = "resourceVersionMatch is forbidden when continue is provided";
-                return Err(refused("resourceVersionMatch", why));
-            }
+            const FIELD: &str = "resourceVersionMatch";
+            let mut causes = Vec::new();
             if version.is_none() {
                 let why = "resourceVersionMatch is forbidden unless resourceVersion is provided";
-                return Err(refused("resourceVersionMatch", why));
+                causes.push(Cause::forbidden(FIELD, why));
+            }
+            if continued {
+                let why = "resourceVersionMatch is forbidden when continue is provided";
+                causes.push(Cause::forbidden(FIELD, why));
             }
             if !matches!(matched, "Exact" | "NotOlderThan") {
-                let cause =
-                    Cause::not_supported("resourceVersionMatch", &json!(matched), ["Exact", "NotOlderThan"]);
-                return Err(Failure::invalid_options("ListOptions", vec![cause]));
+                let known = ["Exact", "NotOlderThan", ""];
+                causes.push(Cause::not_supported(FIELD, &json!(matched), known));
+            }
+            if !causes.is_empty() {
+                return Err(Failure::invalid_options("ListOptions", causes));
             }
         }
         if continued {
@@ -99,7 +104,7 @@ impl Freshness {
     }
 
     pub(crate) fn of_get(query: &Parameters) -> Result<Self, Failure> {
-        Ok(match version(query)? {
+        Ok(match version(query).map_err(Failure::unexpected)? {
             None => Self::Latest,
             Some(0) => Self::Any,
             Some(version) => Self::NotOlderThan(version),
@@ -108,27 +113,35 @@ impl Freshness {
 }
 
 /// The version a query names.
-pub(crate) fn version(query: &Parameters) -> Result<Option<u64>, Failure> {
-    query
-        .get("resourceVersion")
-        .map(|text| {
-            text.parse().map_err(|_| {
-                Failure::bad_request(format!(
-                    "Invalid value: \"{text}\": strconv.ParseUint: parsing \"{text}\": invalid syntax"
-                ))
-            })
-        })
-        .transpose()
+pub(crate) fn version(query: &Parameters) -> Result<Option<u64>, String> {
+    let parsed = |text: &str| {
+        text.parse()
+            .map_err(|_| format!("resourceVersion: Invalid value: {text:?}: {}", no_number("Uint", text)))
+    };
+    query.get("resourceVersion").map(parsed).transpose()
 }
 
-pub(crate) fn dry_run<'a>(mut values: impl Iterator<Item = &'a str>) -> Result<bool, Failure> {
-    values.try_fold(false, |_, value| match value {
-        "All" => Ok(true),
-        other => {
-            let cause = Cause::not_supported("dryRun", &json!(other), ["All"]);
-            Err(Failure::invalid_options("Options", vec![cause]))
+/// A number of the query.
+pub(crate) fn number(query: &Parameters, name: &str) -> Result<Option<i64>, Failure> {
+    let parsed = |text: &str| text.parse().map_err(|_| Failure::bad_request(no_number("Int", text)));
+    query.get(name).map(parsed).transpose()
+}
+
+/// In the words in which every client of the real server is told.
+pub(crate) fn no_number(kind: &str, text: &str) -> String {
+    format!("strconv.Parse{kind}: parsing {text:?}: invalid syntax")
+}
+
+/// Whether everything is done but the writing. `kind` names the options that the values are part of.
+pub(crate) fn dry_run<'a>(kind: &str, values: impl Iterator<Item = &'a str>) -> Result<bool, Failure> {
+    let values: Vec<_> = values.collect();
+    match values.iter().all(|value| *value == "All") {
+        true => Ok(!values.is_empty()),
+        false => {
+            let cause = Cause::not_supported("dryRun", &json!(values), ["All"]);
+            Err(Failure::invalid_options(kind, vec![cause]))
         }
-    })
+    }
 }
 
 pub(crate) fn refused(field: &str, why: &str) -> Failure {

@@ -11,15 +11,17 @@ use crate::answer;
 use crate::authorization::{Attributes, ResourceAttributes};
 use crate::patch::{self, Patch, PatchKind};
 use crate::server::Call;
-use crate::status::Failure;
+use crate::status::{Cause, Failure};
+use crate::{escalation, strategy};
 
 pub(super) async fn handle(call: &Call) -> Result<Response, Failure> {
-    let kind = PatchKind::from_media_type(call.media_type()).ok_or_else(|| {
-        let known: Vec<_> = PatchKind::ALL.iter().map(|kind| kind.media_type()).collect();
-        Failure::unsupported_media_type(&known)
-    })?;
+    let kind = PatchKind::from_media_type(call.media_type()).ok_or_else(Failure::unknown_patch_type)?;
     let (resource, name) = (&call.resource, call.name());
     let applies = kind == PatchKind::Apply;
+    if !applies && call.info.query.get("force").is_some() {
+        let cause = Cause::forbidden("force", "may not be specified for non-apply patch");
+        return Err(Failure::invalid_options("PatchOptions", vec![cause]));
+    }
     // Server-side apply wants to be told who applies; anybody else is known well enough by the program's name.
     let manager = match call.info.query.get("fieldManager") {
         None if applies => String::new(),
@@ -31,11 +33,12 @@ pub(super) async fn handle(call: &Call) -> Result<Response, Failure> {
         body: &call.body,
         subresource,
         manager: &manager,
+        name,
         force: call.info.query.flag("force"),
         now: call.server.clock.now(),
     };
     let fields = if applies { Fields::Recorded } else { Fields::Of(&manager) };
-    let change = Change { resource, subresource, fields, dry_run: call.dry_run()? };
+    let change = Change { resource, subresource, fields, dry_run: call.dry_run()?, user: &call.user };
     for _ in 0..super::ATTEMPTS {
         let Some(stored) = call.server.storage.get(resource, call.namespace(), name).await? else {
             if !applies || subresource.is_some() {
@@ -46,6 +49,7 @@ pub(super) async fn handle(call: &Call) -> Result<Response, Failure> {
             call.unknown_fields(&mut object)?;
             object["metadata"]["name"] = json!(name);
             let namespace = call.namespace();
+            escalation::admit(&call.server, &call.user, resource, namespace, &object, None)?;
             match create::new(&call.server, resource, namespace, object, fields, change.dry_run).await {
                 Ok(created) => return call.show(StatusCode::CREATED, created),
                 Err(failure) if failure.reason == "AlreadyExists" => continue,
@@ -53,7 +57,10 @@ pub(super) async fn handle(call: &Call) -> Result<Response, Failure> {
             }
         };
         let mut new = patch::apply(resource, Some(&stored.value), &patch)?;
-        let warnings = call.unknown_fields(&mut new)?;
+        same_kind(call, &new)?;
+        let read = call.unknown_fields(&mut new);
+        let mut warnings = read.map_err(|failure| unreadable(call, &new, failure))?;
+        warnings.extend(strategy::warnings(resource, &mut new));
         unmoved(call, &stored.value, &new)?;
         if let Some(written) = update::write(&call.server, &change, &stored, new).await? {
             let mut response = call.show(StatusCode::OK, written)?;
@@ -62,6 +69,31 @@ pub(super) async fn handle(call: &Call) -> Result<Response, Failure> {
         }
     }
     Err(Failure::modified(resource, name))
+}
+
+/// What a patch may not turn an object into.
+fn same_kind(call: &Call, new: &Value) -> Result<(), Failure> {
+    let expected = [("apiVersion", call.resource.api_version()), ("kind", call.resource.kind.to_string())];
+    match expected.iter().all(|(field, expected)| new[field] == expected.as_str()) {
+        true => Ok(()),
+        false => {
+            let quoted = patch::quoted(call.media_type(), &call.body, new);
+            let why =
+                format!("unable to decode {} {} as {}", new["apiVersion"], new["kind"], call.resource.kind);
+            Err(Failure::invalid_patch(&quoted, why))
+        }
+    }
+}
+
+/// A patch that leaves something of the wrong type is to blame, not the request.
+fn unreadable(call: &Call, new: &Value, failure: Failure) -> Failure {
+    match failure.code {
+        400 if PatchKind::from_media_type(call.media_type()) != Some(PatchKind::Apply) => {
+            let quoted = patch::quoted(call.media_type(), &call.body, new);
+            Failure::invalid_patch(&quoted, failure.message)
+        }
+        _ => failure,
+    }
 }
 
 /// A patch may name the version and the identity it is for, and nothing else of the kind.

@@ -20,12 +20,12 @@ pub(super) async fn get(call: &Call) -> Result<Response, Failure> {
 
 pub(super) async fn change(call: &Call) -> Result<Response, Failure> {
     let manager = call.manager()?;
-    // Through this subresource nothing but the number is written, and that is part of the object proper.
     let change = Change {
         resource: &call.resource,
-        subresource: None,
+        subresource: Some("scale"),
         fields: Fields::Of(&manager),
         dry_run: call.dry_run()?,
+        user: &call.user,
     };
     for _ in 0..super::ATTEMPTS {
         let stored = super::existing(call).await?;

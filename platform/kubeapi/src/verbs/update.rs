@@ -5,14 +5,19 @@ use http::StatusCode;
 use serde_json::{Value, json};
 
 use super::create::{self, Fields};
-use super::delete;
+use super::{delete, options};
 use crate::answer;
+use crate::authentication::User;
 use crate::catalogue::Resource;
 use crate::patch::managed_fields;
 use crate::server::{Call, Server};
 use crate::status::{Cause, Failure};
 use crate::storage::{Stored, WriteError};
-use crate::strategy;
+use crate::{admission, escalation, strategy};
+
+/// Of an object that says it is elsewhere.
+pub(super) const OTHER_NAMESPACE: &str =
+    "the namespace of the provided object does not match the namespace sent on the request";
 
 /// What is to be written over what.
 #[derive(Debug)]
@@ -21,27 +26,41 @@ pub(super) struct Change<'a> {
     pub(super) subresource: Option<&'a str>,
     pub(super) fields: Fields<'a>,
     pub(super) dry_run: bool,
+    pub(super) user: &'a User,
 }
 
 pub(super) async fn handle(call: &Call) -> Result<Response, Failure> {
     let mut object = call.body_object()?;
-    let warnings = call.unknown_fields(&mut object)?;
+    let mut warnings = call.unknown_fields(&mut object)?;
+    warnings.extend(strategy::warnings(&call.resource, &mut object));
     let (resource, name) = (&call.resource, call.name());
     identical(call, &object)?;
     let manager = call.manager()?;
     let subresource = call.address.subresource.as_deref();
     let version = object["metadata"]["resourceVersion"].as_str().filter(|version| !version.is_empty());
-    let change = Change { resource, subresource, fields: Fields::Of(&manager), dry_run: call.dry_run()? };
+    if let Some(version) = version.filter(|version| version.parse::<u64>().is_err()) {
+        return Err(Failure::unexpected(options::no_number("Uint", version)));
+    }
+    let change = Change {
+        resource,
+        subresource,
+        fields: Fields::Of(&manager),
+        dry_run: call.dry_run()?,
+        user: &call.user,
+    };
     for _ in 0..super::ATTEMPTS {
         let Some(stored) = call.server.storage.get(resource, call.namespace(), name).await? else {
             if subresource.is_none() && resource.creates_on_update() && version.is_none() {
                 let mut object = object.clone();
                 object["metadata"]["name"] = json!(name);
+                escalation::admit(&call.server, &call.user, resource, call.namespace(), &object, None)?;
                 let fields = Fields::Of(&manager);
                 let created =
                     create::new(&call.server, resource, call.namespace(), object, fields, change.dry_run)
                         .await?;
-                return call.show(StatusCode::CREATED, created);
+                let mut response = call.show(StatusCode::CREATED, created)?;
+                answer::warn(&mut response, &warnings);
+                return Ok(response);
             }
             return Err(Failure::not_found(resource, name));
         };
@@ -52,7 +71,7 @@ pub(super) async fn handle(call: &Call) -> Result<Response, Failure> {
             None if !resource.updates_unconditionally() => {
                 let cause =
                     Cause::invalid("metadata.resourceVersion", &json!(0), "must be specified for an update");
-                return Err(Failure::invalid(resource, name, vec![cause]));
+                return Err(Failure::invalid_in_collection(resource, name, cause));
             }
             _ => {}
         }
@@ -83,6 +102,9 @@ pub(super) async fn handle(call: &Call) -> Result<Response, Failure> {
 fn identical(call: &Call, object: &Value) -> Result<(), Failure> {
     for (field, expected) in [("name", call.name()), ("namespace", call.namespace())] {
         let given = object["metadata"][field].as_str().unwrap_or_default();
+        if field == "namespace" && !given.is_empty() && given != expected {
+            return Err(Failure::bad_request(OTHER_NAMESPACE));
+        }
         if !given.is_empty() && given != expected {
             return Err(Failure::bad_request(format!(
                 "the {field} of the object ({given}) does not match the {field} on the URL ({expected})"
@@ -99,13 +121,32 @@ pub(super) async fn write(
     stored: &Stored,
     mut new: Value,
 ) -> Result<Option<Value>, Failure> {
-    let Change { resource, subresource, fields, dry_run } = *change;
+    let Change { resource, subresource, fields, dry_run, user } = *change;
     let (old, now) = (&stored.value, server.clock.now());
-    strategy::prepare_update(resource, subresource, old, &mut new)?;
-    strategy::validate(resource, subresource, Some(old), &new)?;
+    // Through `scale` only the object's own number is written.
+    let part = subresource.filter(|part| *part != "scale");
+    strategy::prepare_update(resource, part, old, &mut new)?;
+    if part == Some("approval") {
+        strategy::certificate::stamp_conditions(old, &mut new, now);
+    }
+    let namespace = old["metadata"]["namespace"].as_str().unwrap_or_default();
+    escalation::admit(server, user, resource, namespace, &new, Some(old))?;
+    strategy::validate(resource, part, Some(old), &new)?;
     if let Fields::Of(manager) = fields {
         managed_fields::track(resource, subresource, Some(old), &mut new, manager, now);
     }
+    // Until the Service is in the cache, where the next one looks.
+    let mut _turn = None;
+    if resource.is("", "services") && part.is_none() {
+        _turn = Some(server.allocator.turn().await);
+        server.storage.consistent().await?;
+        server.allocator.assign(server.storage.cache(), resource, Some(old), &mut new)?;
+    }
+    // In the same order as on creation, so that nobody waits for one who waits for them.
+    let _quota = match part {
+        None => admission::check(server, resource, namespace, &new, Some(old)).await?,
+        Some(_) => None,
+    };
     new["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"].clone();
     if same(old, &new) {
         return Ok(Some(old.clone()));
@@ -114,10 +155,7 @@ pub(super) async fn write(
         return Ok(Some(new));
     }
     let written = if delete::is_finished(resource, &new) {
-        server.storage.remove(resource, stored).await.map(|gone| {
-            new["metadata"]["resourceVersion"] = gone["metadata"]["resourceVersion"].clone();
-            new
-        })
+        server.storage.remove(resource, stored).await.map(|_| new)
     } else {
         server.storage.replace(resource, stored, &new).await
     };

@@ -32,6 +32,8 @@ struct Watch {
     selection: Selection,
     watcher: Watcher,
     pending: VecDeque<Bytes>,
+    /// Whether the client knows the columns of a table; they are told once.
+    told: bool,
     bookmarks: bool,
     next_bookmark: Instant,
     deadline: Instant,
@@ -47,7 +49,7 @@ pub(super) async fn handle(call: Call) -> Result<Response, Failure> {
     let query = &call.info.query;
     let form = call.form()?;
     let selection = Selection::parse(&call.resource, query)?;
-    let version = options::version(query)?;
+    let version = options::version(query).map_err(Failure::unexpected)?;
     let initial = query.get("sendInitialEvents").map(|_| query.flag("sendInitialEvents"));
     let bookmarks = query.flag("allowWatchBookmarks");
     match (initial, query.get("resourceVersionMatch")) {
@@ -61,8 +63,8 @@ pub(super) async fn handle(call: Call) -> Result<Response, Failure> {
             return Err(options::refused("resourceVersionMatch", why));
         }
     }
-    let timeout =
-        query.get("timeoutSeconds").and_then(|text| text.parse().ok()).filter(|seconds| *seconds > 0);
+    let timeout = options::number(query, "timeoutSeconds")?;
+    let timeout = timeout.and_then(|seconds| u64::try_from(seconds).ok()).filter(|seconds| *seconds > 0);
     // Watches that began together should not all come back together.
     let timeout = timeout.unwrap_or_else(|| rand::random_range(1800..3600));
     let namespace = call.resource.namespaced.then_some(call.address.namespace.as_deref()).flatten();
@@ -73,16 +75,14 @@ pub(super) async fn handle(call: Call) -> Result<Response, Failure> {
         Some(version) => storage.not_older_than(version).await?,
     }
     let mut pending = VecDeque::new();
+    let mut told = false;
     let wants_state = initial.unwrap_or(matches!(version, None | Some(0)));
     let after = if wants_state {
         let snapshot = storage.cache().snapshot(&prefix);
         for (_, object) in &snapshot.objects {
             let object = storage::converted(&call.resource, object);
             if selection.matches_bytes(&call.resource, &object) {
-                pending.push_back(line(
-                    "ADDED",
-                    &form.show_bytes(&call.resource, &object, call.server.clock.now()),
-                ));
+                pending.push_back(line("ADDED", &formed(&call, form, &mut told, &object)));
             }
         }
         if initial == Some(true) && bookmarks {
@@ -98,6 +98,7 @@ pub(super) async fn handle(call: Call) -> Result<Response, Failure> {
         selection,
         watcher: Watcher::new(storage.clone(), prefix, after),
         pending,
+        told,
         bookmarks,
         next_bookmark: now + BOOKMARKS,
         deadline: now + Duration::from_secs(timeout),
@@ -169,7 +170,7 @@ impl Watch {
             (None, None) => return,
         };
         self.call.server.metrics.watch_events.inc();
-        let object = self.form.show_bytes(resource, &object, self.call.server.clock.now());
+        let object = formed(&self.call, self.form, &mut self.told, &object);
         self.pending.push_back(line(kind, &object));
     }
 
@@ -193,6 +194,19 @@ impl Watch {
     }
 }
 
+/// An object in the form the client asked for. Of tables, only the first has columns.
+fn formed(call: &Call, form: Form, told: &mut bool, object: &Bytes) -> Bytes {
+    let now = call.server.clock.now();
+    match serde_json::from_slice(object) {
+        Ok(value) if matches!(form, Form::Table(_)) && std::mem::replace(told, true) => {
+            let mut table = form.show(&call.resource, value, now);
+            table["columnDefinitions"] = Value::Null;
+            answer::encode(&table)
+        }
+        _ => form.show_bytes(&call.resource, object, now),
+    }
+}
+
 fn line(kind: &str, object: &Bytes) -> Bytes {
     let mut text = BytesMut::with_capacity(object.len() + 40);
     text.put_slice(format!("{{\"type\":\"{kind}\",\"object\":").as_bytes());
@@ -202,7 +216,7 @@ fn line(kind: &str, object: &Bytes) -> Bytes {
 }
 
 fn bookmark(call: &Call, form: Form, revision: u64, initial_events_end: bool) -> Bytes {
-    let mut metadata: Value = json!({ "resourceVersion": revision.to_string(), "creationTimestamp": null });
+    let mut metadata: Value = json!({ "resourceVersion": revision.to_string() });
     if initial_events_end {
         metadata["annotations"] = json!({ INITIAL_EVENTS_END: "true" });
     }

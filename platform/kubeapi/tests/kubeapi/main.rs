@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
 mod access;
+mod admission;
 mod definitions;
 mod kubectl;
 mod objects;

@@ -340,3 +340,102 @@ async fn an_event_is_the_same_in_both_groups() {
     assert_eq!(core.list(&ListParams::default()).await.unwrap().items.len(), 1);
     cluster.stop().await;
 }
+
+#[tokio::test]
+async fn a_method_that_a_path_does_not_have_is_refused() {
+    let cluster = Cluster::start().await;
+    let client = cluster.admin().await;
+    let object = r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"one"}}"#;
+    for (method, path) in [
+        ("PUT", "configmaps"),
+        ("PATCH", "configmaps"),
+        ("POST", "configmaps/one"),
+        ("TRACE", "configmaps/one"),
+        ("DELETE", "pods/one/log"),
+    ] {
+        let path = format!("/api/v1/namespaces/default/{path}");
+        let request =
+            http::Request::builder().method(method).uri(&path).header("content-type", "application/json");
+        let answer = client.request::<serde_json::Value>(request.body(object.into()).unwrap()).await;
+        let (code, reason, _) = refused(answer);
+        assert_eq!((code, reason.as_str()), (405, "MethodNotAllowed"), "{method} {path}");
+    }
+    cluster.stop().await;
+}
+
+#[tokio::test]
+async fn items_of_a_list_do_not_repeat_what_they_are() {
+    let cluster = Cluster::start().await;
+    let client = cluster.admin().await;
+    let maps: Api<ConfigMap> = Api::namespaced(client.clone(), "default");
+    maps.create(&PostParams::default(), &config_map("a", "one")).await.unwrap();
+    let request = http::Request::get("/api/v1/namespaces/default/configmaps").body(Vec::new()).unwrap();
+    let list: serde_json::Value = client.request(request).await.unwrap();
+    assert_eq!((&list["kind"], &list["apiVersion"]), (&json!("ConfigMapList"), &json!("v1")));
+    let item = &list["items"][0];
+    assert_eq!((item.get("kind"), item.get("apiVersion")), (None, None));
+    assert_eq!((&item["metadata"]["name"], &item["data"]["key"]), (&json!("a"), &json!("one")));
+    let dry = PostParams { dry_run: true, ..PostParams::default() };
+    assert_eq!(refused(maps.create(&dry, &config_map("a", "one")).await).0, 409);
+    cluster.stop().await;
+}
+
+#[tokio::test]
+async fn an_eviction_takes_from_the_budget_of_its_pod() {
+    let cluster = Cluster::start().await;
+    let client = cluster.admin().await;
+    let pods: Api<Pod> = Api::namespaced(client.clone(), "default");
+    let budgets: Api<k8s_openapi::api::policy::v1::PodDisruptionBudget> = Api::namespaced(client, "default");
+    let budget = serde_json::from_value(json!({
+        "metadata": { "name": "all" }, "spec": { "minAvailable": 1, "selector": { "matchLabels": { "app": "web" } } },
+    }));
+    budgets.create(&PostParams::default(), &budget.unwrap()).await.unwrap();
+    let mut made = pod("one", Some("node"));
+    made.metadata.labels = Some(BTreeMap::from([("app".to_owned(), "web".to_owned())]));
+    pods.create(&PostParams::default(), &made).await.unwrap();
+    let ready =
+        json!({ "status": { "phase": "Running", "conditions": [{ "type": "Ready", "status": "True" }] } });
+    pods.patch_status("one", &PatchParams::default(), &Patch::Merge(ready)).await.unwrap();
+    let counted = json!({ "status": {
+        "observedGeneration": 1, "disruptionsAllowed": 1, "currentHealthy": 2, "desiredHealthy": 1, "expectedPods": 2,
+    } });
+    budgets.patch_status("all", &PatchParams::default(), &Patch::Merge(counted)).await.unwrap();
+    pods.evict("one", &kube::api::EvictParams::default()).await.unwrap();
+    let left = budgets.get("all").await.unwrap().status.unwrap();
+    assert_eq!((left.disruptions_allowed, left.disrupted_pods.unwrap().contains_key("one")), (0, true));
+    let going = pods.get("one").await.unwrap();
+    assert!(going.metadata.deletion_timestamp.is_some());
+    assert!(going.status.unwrap().conditions.unwrap().iter().any(|one| one.type_ == "DisruptionTarget"));
+    cluster.stop().await;
+}
+
+#[tokio::test]
+async fn services_on_nodes_get_ports_of_their_own() {
+    let cluster = Cluster::start().await;
+    let services: Api<Service> = Api::namespaced(cluster.admin().await, "default");
+    let service = |name: &str, kind: &str, port: Option<i32>| -> Service {
+        let spec = json!({ "type": kind, "ports": [{ "port": 80, "nodePort": port }] });
+        serde_json::from_value(json!({ "metadata": { "name": name }, "spec": spec })).unwrap()
+    };
+    let port = |service: &Service| service.spec.as_ref().unwrap().ports.as_ref().unwrap()[0].node_port;
+    let create = |service: Service| {
+        let services = services.clone();
+        async move { services.create(&PostParams::default(), &service).await }
+    };
+    let chosen = port(&create(service("a", "NodePort", None)).await.unwrap()).unwrap();
+    assert!((30_000..=32_767).contains(&chosen), "{chosen}");
+    let (code, _, message) = refused(create(service("b", "NodePort", Some(chosen))).await);
+    assert_eq!(code, 422);
+    assert!(message.ends_with("provided port is already allocated"), "{message}");
+    let (_, _, message) = refused(create(service("b", "NodePort", Some(80))).await);
+    assert!(message.contains("The range of valid ports is 30000-32767"), "{message}");
+    // The port stays with updates, and goes with the type.
+    let labelled = Patch::Merge(json!({ "metadata": { "labels": { "a": "b" } } }));
+    let same = services.patch("a", &PatchParams::default(), &labelled).await.unwrap();
+    assert_eq!(port(&same), Some(chosen));
+    let inside = Patch::Merge(json!({ "spec": { "type": "ClusterIP" } }));
+    assert_eq!(port(&services.patch("a", &PatchParams::default(), &inside).await.unwrap()), None);
+    let outside = Patch::Merge(json!({ "spec": { "type": "NodePort" } }));
+    assert!(port(&services.patch("a", &PatchParams::default(), &outside).await.unwrap()).is_some());
+    cluster.stop().await;
+}

@@ -32,6 +32,7 @@ impl World {
             body: body.as_bytes(),
             subresource: None,
             manager,
+            name: "x",
             force,
             now: NOW.parse().unwrap(),
         };
@@ -90,11 +91,7 @@ fn another_managers_field_is_a_conflict_until_forced() {
     world.apply("a", json!({ "masts": 3, "name": "ada" }));
     let failure = world.try_apply("b", false, json!({ "masts": 4 })).unwrap_err();
     assert_eq!((failure.code, failure.reason), (409, "Conflict"));
-    assert!(
-        failure
-            .message
-            .starts_with("Apply failed with 1 conflict: conflict with \"a\" using fleet.example.com/v1")
-    );
+    assert_eq!(failure.message, "Apply failed with 1 conflict: conflict with \"a\": .spec.masts");
     let causes = &failure.details.unwrap().causes;
     assert_eq!((causes[0].reason, causes[0].field.as_str()), ("FieldManagerConflict", ".spec.masts"));
     assert_eq!(world.spec()["masts"], 3);
@@ -206,12 +203,18 @@ fn two_managers_share_the_containers_of_a_deployment() {
 fn an_apply_that_cannot_be_meant_is_refused() {
     let mut world = World::ships();
     let twice = json!({ "crew": [{ "name": "ada" }, { "name": "ada", "role": "sailor" }] });
-    assert_eq!(world.try_apply("a", false, twice).unwrap_err().code, 400);
+    let failure = world.try_apply("a", false, twice).unwrap_err();
+    assert_eq!(failure.code, 500);
+    assert!(
+        failure.message.ends_with(".spec.crew: duplicate entries for key [name=\"ada\",role=\"sailor\"]")
+    );
     assert_eq!(world.try_apply("", false, json!({})).unwrap_err().code, 422);
     let resource = world.resource();
     for body in [
         json!({ "apiVersion": "v1", "kind": "Ship", "metadata": { "name": "x" } }),
-        json!({ "apiVersion": "fleet.example.com/v1", "kind": "Ship", "metadata": { "managedFields": [{ "manager": "a" }] } }),
+        json!({ "apiVersion": "fleet.example.com/v1", "kind": "Ship", "metadata": {} }),
+        json!({ "apiVersion": "fleet.example.com/v1", "kind": "Ship", "metadata": { "name": "y" } }),
+        json!({ "apiVersion": "fleet.example.com/v1", "kind": "Ship", "metadata": { "name": "x", "managedFields": [{ "manager": "a" }] } }),
     ] {
         assert_eq!(
             patched(PatchKind::Apply, resource, &json!({}), body.clone()).unwrap_err().code,
@@ -229,6 +232,7 @@ fn yaml_is_understood_and_status_is_not_the_main_endpoints_business() {
         body: b"apiVersion: fleet.example.com/v1\nkind: Ship\nmetadata:\n  name: x\nspec:\n  masts: 2\nstatus:\n  ready: true\n",
         subresource: None,
         manager: "a",
+        name: "x",
         force: false,
         now: NOW.parse().unwrap(),
     };
@@ -246,12 +250,75 @@ fn yaml_is_understood_and_status_is_not_the_main_endpoints_business() {
 
 #[test]
 fn an_empty_list_of_managed_fields_starts_over() {
+    let mut world = World::ships();
     for empty in [json!([]), json!([{}])] {
-        let mut world = World::ships();
+        world.object = None;
         world.apply("a", json!({ "masts": 3 }));
         world.update("admin", |object| object["metadata"]["managedFields"] = empty);
         assert_eq!(world.object.as_ref().unwrap()["metadata"].get("managedFields"), None);
     }
+    // From then on nobody is recorded, until somebody applies: then all that was there had one owner.
+    world.update("admin", |object| object["spec"]["name"] = json!("ada"));
+    assert_eq!(world.object.as_ref().unwrap()["metadata"].get("managedFields"), None);
+    world.try_apply("b", true, json!({ "masts": 4 })).unwrap();
+    assert_eq!(world.fields_of("before-first-apply"), json!({ "f:spec": { ".": {}, "f:name": {} } }));
+    assert_eq!(world.fields_of("b"), json!({ "f:spec": { "f:masts": {} } }));
+}
+
+#[test]
+fn who_creates_owns_what_an_empty_object_does_not_have() {
+    let deployments = built_in("apps", "deployments");
+    let mut object = json!({
+        "metadata": { "name": "x", "generateName": "x", "labels": { "a": "b" } },
+        "spec": {
+            "replicas": 1,
+            "template": { "spec": { "containers": [{ "name": "main", "image": "web" }], "nodeSelector": { "a": "b" } } },
+        },
+        "status": { "replicas": 1 },
+    });
+    track(&deployments, None, None, &mut object, "maker", NOW.parse().unwrap());
+    assert_eq!(
+        object["metadata"]["managedFields"][0]["fieldsV1"],
+        json!({
+            "f:metadata": { "f:generateName": {}, "f:labels": { ".": {}, "f:a": {} } },
+            "f:spec": {
+                "f:replicas": {},
+                "f:template": { "f:spec": {
+                    "f:containers": { "k:{\"name\":\"main\"}": { ".": {}, "f:image": {}, "f:name": {} } },
+                    "f:nodeSelector": {},
+                } },
+            },
+        })
+    );
+    let former = object.clone();
+    object["spec"]["replicas"] = json!(2);
+    track(&deployments, Some("scale"), Some(&former), &mut object, "scaler", NOW.parse().unwrap());
+    let entries = object["metadata"]["managedFields"].as_array().unwrap();
+    let scaled = entries.iter().find(|entry| entry["subresource"] == "scale").unwrap();
+    assert_eq!(scaled["fieldsV1"], json!({ "f:spec": { "f:replicas": {} } }));
+    assert_eq!(scaled.get("time"), None);
+}
+
+#[test]
+fn conflicts_are_told_by_manager_and_what_is_nearest_first() {
+    let mut world = World::ships();
+    world.apply("a", json!({ "masts": 3, "crew": [{ "name": "ada", "age": 30 }] }));
+    world.update("editor", |object| object["spec"]["name"] = json!("old"));
+    let wanted = json!({ "masts": 4, "name": "new", "crew": [{ "name": "ada", "age": 31 }] });
+    let failure = world.try_apply("b", false, wanted).unwrap_err();
+    assert_eq!(
+        failure.message,
+        "Apply failed with 3 conflicts: conflicts with \"a\":\n- .spec.masts\n- \
+         .spec.crew[name=\"ada\",role=\"sailor\"].age\nconflicts with \"editor\" using fleet.example.com/v1:\n- .spec.name"
+    );
+}
+
+#[test]
+fn what_a_kind_does_not_have_cannot_be_applied() {
+    let mut world = World::deployments();
+    let failure = world.try_apply("a", false, json!({ "replica": 1 })).unwrap_err();
+    let expected = "failed to create typed patch object (/x; apps/v1, Kind=Deployment): .spec.replica: field not declared in schema";
+    assert_eq!((failure.code, failure.message.as_str()), (500, expected));
 }
 
 #[test]
@@ -268,6 +335,7 @@ fn managers_share_the_finalizers_of_a_custom_resource() {
             body: body.as_bytes(),
             subresource: None,
             manager,
+            name: "x",
             force: false,
             now: NOW.parse().unwrap(),
         };

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::super::{items, names, text};
 use crate::status::Cause;
+use crate::types::quantity::Quantity;
 
 pub(in crate::strategy) fn validate(old: Option<&Value>, new: &Value) -> Vec<Cause> {
     match old {
@@ -98,8 +99,30 @@ fn container(container: &Value, path: &str, volumes: &[&str], causes: &mut Vec<C
         }
     }
     for (place, variable) in items(container, "/env").iter().enumerate() {
-        if text(variable, "/name").is_empty() {
-            causes.push(Cause::required(format!("{path}.env[{place}].name"), ""));
+        let (name, path) = (text(variable, "/name"), format!("{path}.env[{place}].name"));
+        if name.is_empty() {
+            causes.push(Cause::required(path, ""));
+        } else if !name.bytes().all(|byte| (b' '..=b'~').contains(&byte) && byte != b'=') {
+            let why = "a valid environment variable name must consist only of printable ASCII characters other than '='";
+            causes.push(Cause::invalid(path, &json!(name), why));
+        }
+    }
+    resources(&container["resources"], &format!("{path}.resources"), causes);
+}
+
+/// Nobody may ask for more than the most.
+fn resources(resources: &Value, path: &str, causes: &mut Vec<Cause>) {
+    let amount = |value: &Value| value.as_str().and_then(|text| Quantity::parse(text).ok());
+    for (name, request) in resources["requests"].as_object().into_iter().flatten() {
+        let limit = &resources["limits"][name];
+        if let (Some(asked), Some(most)) = (amount(request), amount(limit))
+            && asked.exceeds(most)
+        {
+            let why = format!(
+                "must be less than or equal to {name} limit of {}",
+                limit.as_str().unwrap_or_default()
+            );
+            causes.push(Cause::invalid(format!("{path}.requests"), request, why));
         }
     }
 }

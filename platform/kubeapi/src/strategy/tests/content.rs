@@ -252,7 +252,7 @@ fn a_definition_is_completed_and_checked() {
         (json!({ "spec": { "scope": "Sometimes" } }), "supported values: \"Cluster\", \"Namespaced\""),
         (
             json!({ "spec": { "versions": [{ "name": "v1", "served": true, "storage": true }] } }),
-            "schemas are required",
+            "spec.versions[0].schema.openAPIV3Schema: Required value",
         ),
         (json!({ "spec": { "versions": [] } }), "exactly one version marked as storage"),
     ] {

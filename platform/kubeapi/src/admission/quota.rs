@@ -1,0 +1,242 @@
+//! Resource quotas: how much all objects of a namespace may use together.
+//!
+//! What is used follows from the objects themselves: there is no second record that could disagree. One write at a time in
+//! a namespace with quotas looks and writes, so two that fit alone and not together cannot both pass. A task writes what
+//! is used into the status of each quota, for people to read.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use pilothouse_runtime::TaskError;
+use serde_json::{Value, json};
+use tracing::warn;
+
+use super::usage::{self, Usage};
+use super::{Turn, objects, text};
+use crate::catalogue::Resource;
+use crate::server::Server;
+use crate::status::Failure;
+use crate::storage::{self, WriteError};
+
+const COLLECTION: &str = "resourcequotas";
+/// How long the status rests between two looks, so that a busy namespace is not counted on every write.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// Who may write in which namespace next.
+#[derive(Debug, Default)]
+pub(crate) struct Quotas {
+    turns: Mutex<HashMap<String, Arc<tokio::sync::Mutex<()>>>>,
+}
+
+impl Quotas {
+    /// Refuses an object that would exceed a quota. The turn is to be held until the object is written.
+    pub(super) async fn check(
+        &self,
+        server: &Arc<Server>,
+        resource: &Resource,
+        namespace: &str,
+        new: &Value,
+        old: Option<&Value>,
+    ) -> Result<Option<Turn>, Failure> {
+        let cache = server.storage.cache();
+        if cache.touched(COLLECTION) == 0 || objects(cache, COLLECTION, namespace).is_empty() {
+            return Ok(None);
+        }
+        let added = difference(&usage::of(resource, new), old.map(|old| usage::of(resource, old)));
+        let quotas: Vec<Value> = objects(cache, COLLECTION, namespace)
+            .into_iter()
+            .filter(|quota| concerns(quota, &added) && usage::matches(quota, resource, new))
+            .collect();
+        if quotas.is_empty() {
+            return Ok(None);
+        }
+        let name = text(new, "/metadata/name");
+        for quota in &quotas {
+            let hard = usage::amounts(&quota["spec"]["hard"]);
+            if let Some(why) = usage::unsaid(resource, &hard, new).filter(|_| old.is_none()) {
+                let why = format!("failed quota: {}: {why}", text(quota, "/metadata/name"));
+                return Err(Failure::forbidden(resource, name, why));
+            }
+        }
+        let turn = self.turn(namespace).await;
+        server.storage.consistent().await?;
+        for quota in &quotas {
+            fits(server, resource, namespace, name, quota, &added)?;
+        }
+        Ok(Some(turn))
+    }
+
+    async fn turn(&self, namespace: &str) -> Turn {
+        let turn = {
+            let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
+            // Those that nobody waits for are of namespaces that may be gone.
+            if turns.len() > 1024 {
+                turns.retain(|_, turn| Arc::strong_count(turn) > 1);
+            }
+            Arc::clone(turns.entry(namespace.to_owned()).or_default())
+        };
+        turn.lock_owned().await
+    }
+}
+
+/// What an object uses more than before.
+fn difference(new: &Usage, old: Option<Usage>) -> Usage {
+    let old = old.unwrap_or_default();
+    new.iter()
+        .filter_map(|(name, amount)| {
+            let more = match old.get(name) {
+                Some(before) if !amount.exceeds(*before) => return None,
+                Some(before) => amount.minus(*before),
+                None => *amount,
+            };
+            (!more.is_zero()).then(|| (name.clone(), more))
+        })
+        .collect()
+}
+
+fn concerns(quota: &Value, added: &Usage) -> bool {
+    quota["spec"]["hard"].as_object().is_some_and(|hard| hard.keys().any(|name| added.contains_key(name)))
+}
+
+fn fits(
+    server: &Server,
+    resource: &Resource,
+    namespace: &str,
+    name: &str,
+    quota: &Value,
+    added: &Usage,
+) -> Result<(), Failure> {
+    let hard = usage::amounts(&quota["spec"]["hard"]);
+    let used = used(server, namespace, quota);
+    let mut exceeded: Vec<[String; 3]> = Vec::new();
+    for (name, more) in added {
+        let (Some(most), Some(used)) = (hard.get(name), used.get(name)) else { continue };
+        if used.plus(*more).exceeds(*most) {
+            exceeded.push([format!("{name}={more}"), format!("{name}={used}"), format!("{name}={most}")]);
+        }
+    }
+    if exceeded.is_empty() {
+        return Ok(());
+    }
+    let column = |place: usize| exceeded.iter().map(|row| row[place].as_str()).collect::<Vec<_>>().join(",");
+    let why = format!(
+        "exceeded quota: {}, requested: {}, used: {}, limited: {}",
+        text(quota, "/metadata/name"),
+        column(0),
+        column(1),
+        column(2)
+    );
+    Err(Failure::forbidden(resource, name, why))
+}
+
+/// What the objects of a namespace use of what a quota limits.
+fn used(server: &Server, namespace: &str, quota: &Value) -> Usage {
+    let hard = usage::amounts(&quota["spec"]["hard"]);
+    let mut total: Usage = hard.iter().map(|(name, most)| (name.clone(), most.zero())).collect();
+    for resource in counted(server, &hard) {
+        let prefix = storage::prefix(&resource, Some(namespace));
+        for (_, bytes) in server.storage.cache().snapshot(&prefix).objects {
+            let Ok(object) = serde_json::from_slice::<Value>(&bytes) else { continue };
+            if !usage::matches(quota, &resource, &object) {
+                continue;
+            }
+            for (name, amount) in usage::of(&resource, &object) {
+                if let Some(place) = total.get_mut(&name) {
+                    *place = place.plus(amount);
+                }
+            }
+        }
+    }
+    total
+}
+
+/// The kinds that count for what a quota limits.
+fn counted(server: &Server, hard: &Usage) -> Vec<Arc<Resource>> {
+    let mut wanted: Vec<String> = hard
+        .keys()
+        .map(|name| match name.as_str() {
+            "requests.storage" | "persistentvolumeclaims" => "persistentvolumeclaims".to_owned(),
+            name if name.contains(".storageclass.storage.k8s.io/") => "persistentvolumeclaims".to_owned(),
+            "services" | "services.nodeports" | "services.loadbalancers" => "services".to_owned(),
+            name @ ("configmaps" | "secrets" | "replicationcontrollers" | "resourcequotas") => {
+                name.to_owned()
+            }
+            name => name.strip_prefix("count/").unwrap_or("pods").to_owned(),
+        })
+        .collect();
+    wanted.sort();
+    wanted.dedup();
+    let catalogue = server.catalogue.load();
+    wanted
+        .iter()
+        .filter_map(|name| {
+            catalogue.resources().find(|one| one.namespaced && one.qualified() == *name).cloned()
+        })
+        .collect()
+}
+
+/// Writes into every quota what is used, until shutdown.
+pub(crate) async fn run(server: Arc<Server>) -> Result<(), TaskError> {
+    let mut through = server.storage.cache().subscribe();
+    let mut seen = None;
+    loop {
+        through.mark_unchanged();
+        let stamp = stamp(&server);
+        if seen.as_ref() != Some(&stamp) {
+            match pass(&server).await {
+                Ok(()) => seen = Some(stamp),
+                Err(failure) => warn!(%failure, "could not write what is used of a quota"),
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
+        tokio::select! {
+            changed = through.changed() => changed?,
+            () = server.shutdown.requested() => return Ok(()),
+        }
+    }
+}
+
+fn all(server: &Server) -> Vec<Value> {
+    let snapshot = server.storage.cache().snapshot(&format!("{COLLECTION}/"));
+    snapshot.objects.iter().filter_map(|(_, bytes)| serde_json::from_slice(bytes).ok()).collect()
+}
+
+/// What has to be the same for there to be nothing to do.
+fn stamp(server: &Server) -> Vec<u64> {
+    let cache = server.storage.cache();
+    let mut stamp = vec![cache.touched(COLLECTION)];
+    if stamp[0] == 0 {
+        return stamp;
+    }
+    for quota in all(server) {
+        let kinds = counted(server, &usage::amounts(&quota["spec"]["hard"]));
+        stamp.extend(kinds.iter().map(|resource| cache.touched(&resource.qualified())));
+    }
+    stamp
+}
+
+async fn pass(server: &Arc<Server>) -> Result<(), Failure> {
+    let resource = server.built_in("", COLLECTION)?;
+    for quota in all(server) {
+        let (namespace, name) = (text(&quota, "/metadata/namespace"), text(&quota, "/metadata/name"));
+        let used: Value = used(server, namespace, &quota)
+            .into_iter()
+            .map(|(name, amount)| (name, json!(amount.to_string())))
+            .collect();
+        let hard = quota["spec"]["hard"].clone();
+        let wanted = if hard.is_null() { json!({}) } else { json!({ "hard": hard, "used": used }) };
+        if quota["status"] == wanted {
+            continue;
+        }
+        let Some(stored) = server.storage.get(&resource, namespace, name).await? else { continue };
+        let mut changed = stored.value.clone();
+        changed["status"] = wanted;
+        match server.storage.replace(&resource, &stored, &changed).await {
+            // One that was changed meanwhile has woken this task again.
+            Ok(_) | Err(WriteError::Changed | WriteError::Exists | WriteError::NamespaceChanged) => {}
+            Err(WriteError::Failed(failure)) => return Err(failure),
+        }
+    }
+    Ok(())
+}
