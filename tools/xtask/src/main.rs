@@ -7,6 +7,7 @@ mod deny;
 mod files;
 mod layers;
 mod manifests;
+mod reference;
 mod schema;
 mod types;
 mod upstream;
@@ -47,6 +48,12 @@ enum Verb {
         #[arg(long, conflicts_with = "check")]
         thaw: bool,
     },
+    /// Pages of the documentation that are made from the code.
+    Reference {
+        /// Only say whether they are what the code says.
+        #[arg(long)]
+        check: bool,
+    },
     /// Everything that can be checked.
     Check,
     /// Kubernetes' own programs of the pinned version, in the cache: found, or built with Go.
@@ -75,6 +82,7 @@ fn run(verb: Verb) -> anyhow::Result<()> {
         Verb::Deny => &[DENY],
         Verb::Schema { check: true, .. } => &[SCHEMA],
         Verb::Schema { check: false, .. } => return write_schema(&workspace, thaw),
+        Verb::Reference { check } => return reference::run(&workspace.root, check),
         Verb::Check => &[LAYERS, FILES, DENY, SCHEMA],
         Verb::Upstream(args) => return upstream::run(&workspace.root, &args),
         Verb::Types => return types::generate(&workspace),
