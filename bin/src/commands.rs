@@ -6,6 +6,7 @@ pub mod control_plane;
 pub mod down;
 pub mod frontend;
 pub mod hold;
+pub mod kube_apiserver;
 pub mod kubeconfig;
 pub mod kubelet;
 pub mod nodes;
@@ -16,5 +17,16 @@ pub mod up;
 pub mod version;
 
 mod admin_surface;
+mod location;
 mod region_data;
 mod resource_provider;
+
+use std::io::{self, IsTerminal as _, Write as _};
+
+/// A line of progress.
+fn say(line: &str) {
+    let mut stderr = io::stderr();
+    let mark = if stderr.is_terminal() { "·" } else { "-" };
+    // Whoever closed standard error does not want to know.
+    let _ = writeln!(stderr, "{mark} {line}");
+}

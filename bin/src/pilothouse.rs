@@ -6,8 +6,8 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    backend, completions, control_plane, down, frontend, hold, kubeconfig, kubelet, nodes, operations, store,
-    token, up, version,
+    backend, completions, control_plane, down, frontend, hold, kube_apiserver, kubeconfig, kubelet, nodes,
+    operations, store, token, up, version,
 };
 use crate::{Failure, Output, OutputArgs, exit_code};
 
@@ -53,6 +53,7 @@ enum Verb {
     Frontend(pilothouse_frontend::Args),
     Backend(pilothouse_backend::Args),
     ControlPlane(control_plane::Args),
+    KubeApiserver(kube_apiserver::Args),
     Kubelet(kubelet::Args),
     Store(store::Args),
     Version(version::Args),
@@ -85,6 +86,7 @@ impl Args {
             // These run until they are stopped, and their exit code says how that went.
             Verb::Up(args) => return args.run(&mut output),
             Verb::ControlPlane(args) => return args.run(),
+            Verb::KubeApiserver(args) => return args.run(&mut output),
             Verb::Kubelet(args) => return args.run(),
             Verb::Frontend(args) => return frontend::run(&args, &mut output),
             Verb::Backend(args) => return backend::run(&args, &mut output),

@@ -30,6 +30,7 @@ fn stdout(command: &mut Command) -> String {
 #[case::pilothouse_kubeconfig("pilothouse", &["kubeconfig", "--help"])]
 #[case::pilothouse_nodes("pilothouse", &["nodes", "--help"])]
 #[case::pilothouse_control_plane("pilothouse", &["control-plane", "--help"])]
+#[case::pilothouse_kube_apiserver("pilothouse", &["kube-apiserver", "--help"])]
 #[case::pilothouse_kubelet("pilothouse", &["kubelet", "--help"])]
 #[case::pilothouse_token("pilothouse", &["token", "--help"])]
 #[case::pilothouse_operations("pilothouse", &["operations", "--help"])]

@@ -116,7 +116,7 @@ impl Frontend {
         (status.parse().unwrap(), body.to_owned())
     }
 
-    fn stop(mut self) {
+    fn stop(&mut self) {
         kill(Pid::from_raw(i32::try_from(self.child.id()).unwrap()), Signal::SIGTERM).unwrap();
         assert_eq!(self.child.wait().unwrap().code(), Some(0));
     }
@@ -134,7 +134,7 @@ fn a_frontend_runs_alone_and_lets_those_in_who_have_a_token() {
     if CURL.find().is_none() {
         return;
     }
-    let frontend = Frontend::start();
+    let mut frontend = Frontend::start();
     let public = frontend.at("the frontend's public listener");
     let subscription = format!("{public}/subscriptions/{SUBSCRIPTION}?api-version=2.0");
     let list = format!(
@@ -183,9 +183,10 @@ fn a_frontend_runs_alone_and_lets_those_in_who_have_a_token() {
     let refused = operations(&administrator, &["cancel", SUBSCRIPTION, unknown, "--reason", "r"]);
     assert!(told(&refused).contains("was not found"), "{}", told(&refused));
 
+    // Records are written behind the answers, and all of them before it ends.
+    frontend.stop();
     let audit = std::fs::read_to_string(frontend.folder.path().join("audit.log")).unwrap();
     assert!(audit.lines().count() >= 9 && !audit.contains(&user), "{audit}");
-    frontend.stop();
 }
 
 #[test]

@@ -14,7 +14,7 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use kube::Client;
 use pilothouse_http::{CertificateError, CertificateSource, TlsFiles};
-use pilothouse_kubeapi::NodeDialer;
+use pilothouse_kubeapi::{NodeDialer, StaticTokens, StaticTokensError};
 use pilothouse_pki::{Authority, AuthorityRequest, Bundle, Identity, LeafRequest, PrivateKey, Subject};
 use pilothouse_runtime::{Clock, Shutdown};
 use pilothouse_store::{Keyring, Location, Options, Store};
@@ -67,6 +67,15 @@ pub struct Config {
     pub kubelet_client_key: PathBuf,
     /// The folder for volumes of claims, as nodes see it. Without it claims stay unbound.
     pub volume_root: Option<PathBuf>,
+    /// Tokens of users, one line each: `token,user,uid,"group,group"`.
+    pub token_file: Option<PathBuf>,
+    /// Whether controllers and scheduler run beside the API server.
+    #[serde(default = "on")]
+    pub controllers: bool,
+}
+
+fn on() -> bool {
+    true
 }
 
 /// A control plane that is bound and loaded, and not yet running.
@@ -74,7 +83,7 @@ pub struct Config {
 pub struct ControlPlane {
     api: pilothouse_kubeapi::Service,
     address: SocketAddr,
-    controllers: ControllersToBe,
+    controllers: Option<ControllersToBe>,
     store: Store,
     registry: Registry,
 }
@@ -114,6 +123,9 @@ pub enum ControlPlaneError {
         #[source]
         source: io::Error,
     },
+    /// The file of tokens cannot be used.
+    #[error("the tokens of the control plane cannot be used")]
+    Tokens(#[from] StaticTokensError),
     /// The store's place is none.
     #[error("`{0}` is not a place for a store")]
     Location(String),
@@ -162,6 +174,10 @@ impl ControlPlane {
         let serving =
             TlsFiles { certificate: config.tls_certificate, key: config.tls_key, client_authorities: None };
         let kubelet_client = Identity::load(&config.kubelet_client_certificate, &config.kubelet_client_key)?;
+        let tokens = match &config.token_file {
+            Some(path) => StaticTokens::parse(&String::from_utf8_lossy(&read(path)?))?,
+            None => StaticTokens::default(),
+        };
         let store = open_store(&config.store, config.key_file, &clock, shutdown).await?;
         let deps = pilothouse_kubeapi::Deps {
             store: store.clone(),
@@ -183,9 +199,9 @@ impl ControlPlane {
             advertise: config.advertise,
             ..pilothouse_kubeapi::Config::default()
         };
-        let api = pilothouse_kubeapi::Service::build(api_config, deps).await?;
+        let api = pilothouse_kubeapi::Service::build(api_config, deps).await?.with_static_tokens(tokens);
         let address = api.local_address();
-        let controllers = ControllersToBe {
+        let controllers = config.controllers.then(|| ControllersToBe {
             config: pilothouse_controllers::Config {
                 cluster_cidr: config.cluster_cidr,
                 ..pilothouse_controllers::Config::default()
@@ -194,7 +210,7 @@ impl ControlPlane {
             identity,
             authorities,
             volume_root: config.volume_root,
-        };
+        });
         Ok(Self { api, address, controllers, store, registry })
     }
 
@@ -217,6 +233,7 @@ impl ControlPlane {
         let Self { api, address, controllers, mut registry, .. } = self;
         let api = async { api.run(shutdown.clone()).await.map_err(ControlPlaneError::from) };
         let controllers = async {
+            let Some(controllers) = controllers else { return Ok(()) };
             let deps = pilothouse_controllers::Deps {
                 client: controllers.client(address).await?,
                 clock: controllers.clock,
@@ -236,7 +253,8 @@ impl ControlPlane {
 
 impl ControllersToBe {
     async fn client(&self, address: SocketAddr) -> Result<Client, ClientError> {
-        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, address.port()));
+        let host = if address.ip().is_unspecified() { Ipv4Addr::LOCALHOST.into() } else { address.ip() };
+        let address = SocketAddr::new(host, address.port());
         let target = kubernetes::Target {
             server: format!("https://{address}"),
             server_name: Some(SERVER_NAME),

@@ -16,6 +16,7 @@
 //! One task `region` of the process, which ends all others; the parts are tasks of a group of their own.
 
 pub mod control_plane;
+pub mod kube_apiserver;
 
 mod config;
 mod credentials;

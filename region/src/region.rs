@@ -174,6 +174,8 @@ impl Site {
             kubelet_client_certificate: kubelet_client.certificate,
             kubelet_client_key: kubelet_client.key,
             volume_root: Some(self.files().volumes()),
+            token_file: None,
+            controllers: true,
         };
         let nodes = Arc::new(IntoNode(Dialer::new(self.files().node_socket())));
         let plane = ControlPlane::build_with(config, self.clock.clone(), &self.parts.shutdown, nodes).await?;

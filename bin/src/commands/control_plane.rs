@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::anyhow;
 use pilothouse_region::control_plane::{self, ControlPlane};
 use pilothouse_runtime::config::{self, ConfigArgs};
-use pilothouse_runtime::{Clock, OnExit, Process, block_on, telemetry};
+use pilothouse_runtime::{Clock, OnExit, Process, Shutdown, block_on, telemetry};
 
 use crate::{Failure, Hint};
 
@@ -32,31 +32,44 @@ impl Args {
         let config: control_plane::Config = config::load(&self.config, Default::default())
             .map_err(|error| anyhow!(error))
             .hint("the configuration is named with `--config FILE`")?;
-        let _telemetry =
-            telemetry::install("control-plane", &self.config.telemetry(telemetry::Config::default()))
+        let telemetry = self.config.telemetry(telemetry::Config::default());
+        stay("control-plane", &telemetry, async |shutdown: &Shutdown| {
+            ControlPlane::build(config, Clock::system(), shutdown)
+                .await
                 .map_err(|error| anyhow!(error))
-                .hint("a filter is a level, or a list such as `info,pilothouse_store=debug`")?;
-        let mut outcome = Ok(());
-        let code = block_on(async {
-            match start(config).await {
-                Ok(process) => process.run().await,
-                Err(failure) => {
-                    outcome = Err(failure);
-                    pilothouse_runtime::ExitCode::NotStarted
-                }
-            }
-        });
-        outcome.map(|()| code.into())
+                .hint("every file that the configuration names has to be there")
+        })
     }
 }
 
-async fn start(config: control_plane::Config) -> Result<Process, Failure> {
+/// Builds a control plane and runs it until the process is told to stop.
+pub(super) fn stay(
+    name: &'static str,
+    telemetry: &telemetry::Config,
+    build: impl AsyncFnOnce(&Shutdown) -> Result<ControlPlane, Failure>,
+) -> Result<ExitCode, Failure> {
+    let _telemetry = telemetry::install(name, telemetry)
+        .map_err(|error| anyhow!(error))
+        .hint("a filter is a level, or a list such as `info,pilothouse_store=debug`")?;
+    let mut outcome = Ok(());
+    let code = block_on(async {
+        match Box::pin(start(build)).await {
+            Ok(process) => process.run().await,
+            Err(failure) => {
+                outcome = Err(failure);
+                pilothouse_runtime::ExitCode::NotStarted
+            }
+        }
+    });
+    outcome.map(|()| code.into())
+}
+
+async fn start(
+    build: impl AsyncFnOnce(&Shutdown) -> Result<ControlPlane, Failure>,
+) -> Result<Process, Failure> {
     let mut process = Process::install(GRACE)?;
     let shutdown = process.shutdown().clone();
-    let plane = ControlPlane::build(config, Clock::system(), &shutdown)
-        .await
-        .map_err(|error| anyhow!(error))
-        .hint("every file that the configuration names has to be there")?;
+    let plane = build(&shutdown).await?;
     let tasks = process.tasks("control-plane");
     let store = plane.store();
     tasks.spawn(

@@ -16,11 +16,11 @@ use pilothouse_runtime::config::{self, ConfigArgs, SecretFile};
 use pilothouse_runtime::{Clock, OnExit, Process, Shutdown, TaskError, block_on, telemetry};
 use pilothouse_store::{Keyring, Location, Options, Store};
 use prometheus_client::registry::Registry;
-use secrecy::ExposeSecret as _;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use url::Url;
 
+use super::location;
 use crate::{Failure, Hint, Output};
 
 /// How long open requests and running passes may take when it is stopped.
@@ -183,20 +183,8 @@ impl<C> Surroundings<C> {
 
     fn location(&self) -> Result<Location, Failure> {
         const HINT: &str = "for example `store = \"postgres://user@host/database?schema=name\"`";
-        let mut text = self.store.clone();
-        if let Ok(mut url) = Url::parse(&text)
-            && !url.cannot_be_a_base()
-        {
-            if url.password().is_some() {
-                return Err(anyhow!("`store` has a password in it, which configurations are not for"))
-                    .hint("put it into a file and name that as `store_password_file`");
-            }
-            if let Some(file) = &self.store_password_file {
-                // Fails only for addresses that have no user in the first place.
-                let _ = url.set_password(Some(file.read()?.expose_secret()));
-                text = url.into();
-            }
-        }
+        let text = location::with_password(&self.store, self.store_password_file.as_ref())
+            .hint("put the password into a file and name that as `store_password_file`")?;
         text.parse::<Location>().hint(HINT)
     }
 }

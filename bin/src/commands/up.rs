@@ -1,6 +1,5 @@
 //! `up`: a whole region on this machine.
 
-use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -14,6 +13,7 @@ use pilothouse_runtime::{Process, Tasks, block_on, telemetry};
 use serde::Serialize;
 
 use super::region_data::RegionArgs;
+use super::say;
 use crate::output;
 use crate::{Failure, Hint, Output, Render};
 
@@ -236,12 +236,4 @@ impl Render for Started<'_> {
         let rows = self.0.rows();
         output::table(["ENDPOINT", "WHERE"], rows.iter().map(|(name, place)| [*name, place.as_str()]))
     }
-}
-
-/// A line of progress.
-fn say(line: &str) {
-    let mut stderr = io::stderr();
-    let mark = if stderr.is_terminal() { "·" } else { "-" };
-    // Whoever closed standard error does not want to know.
-    let _ = writeln!(stderr, "{mark} {line}");
 }
