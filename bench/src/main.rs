@@ -4,6 +4,7 @@
 //! cargo run --release -p pilothouse-bench -- list
 //! cargo run --release -p pilothouse-bench -- create
 //! cargo run --release -p pilothouse-bench -- frontend
+//! cargo run --release -p pilothouse-bench -- kubeapi
 //! cargo run --release -p pilothouse-bench -- store
 //! cargo run --release -p pilothouse-bench -- store --output json
 //! cargo run -p pilothouse-bench -- store --sample
@@ -33,6 +34,7 @@
 mod create;
 mod frontend;
 mod harness;
+mod kubeapi;
 mod store;
 
 use std::process::ExitCode;
@@ -70,6 +72,8 @@ enum Benchmark {
     Create(RunArgs),
     /// The resource provider: GET, durable PUT, reaction, memory, 100,000 clusters.
     Frontend(RunArgs),
+    /// Our Kubernetes API server beside etcd and kube-apiserver: start, memory, creates, GETs, lists, watches.
+    Kubeapi(RunArgs),
     /// The store on SQLite and PostgreSQL: writes, feeds, opening, lists, reads.
     Store(RunArgs),
 }
@@ -110,6 +114,7 @@ impl Benchmark {
         match self {
             Self::Create(args) => create::run(Size::of(args.sample)).await,
             Self::Frontend(args) => frontend::run(Size::of(args.sample)).await,
+            Self::Kubeapi(args) => kubeapi::run(Size::of(args.sample)).await,
             Self::Store(args) => store::run(Size::of(args.sample)).await,
         }
     }
