@@ -189,6 +189,11 @@ async fn only_arm_says_who_made_a_cluster(#[values(Engine::Sqlite, Engine::Postg
     let by_arm = put(Who::Arm, "by-arm", &headers).await;
     assert_eq!(by_arm.status, 201, "{}", by_arm.text);
     assert_eq!(by_arm.body["systemData"]["createdBy"], "root");
+    // Nor may anybody else name the identity that a cluster is made with.
+    for (name, believed) in [("by-user", None), ("by-arm", Some(identity.1))] {
+        let stored = gated.records.cluster_get(&cluster(name).parse().unwrap()).await.unwrap().unwrap();
+        assert_eq!(stored.identity_url.as_deref(), believed, "{name}");
+    }
     assert_eq!(put(Who::Arm, "refused", &headers[..1]).await.status, 400);
     assert_eq!(put(Who::Arm, "refused", &headers[1..]).await.status, 400);
     gated.stop().await;

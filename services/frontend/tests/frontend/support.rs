@@ -83,7 +83,7 @@ impl Rig {
         // Shorter than what the frontend asks for when it cannot answer, which would be waited for otherwise.
         let client = ClientBuilder::new(PATIENCE / 2).build().unwrap();
         let records = Records::new(store);
-        Self { records, clusters_service, base, client, shutdown, tasks, folder: folder }
+        Self { records, clusters_service, base, client, shutdown, tasks, folder }
     }
 
     pub(crate) async fn call(

@@ -85,6 +85,16 @@ async fn what_nobody_acts_on_is_asked_of_nobody_unless_the_last_change_did_not_c
         assert!(all.get(member).is_some(), "{member} is missing in {all}");
     }
     rig.succeed("First").await;
+    // What the control plane runs by now did come to be.
+    let mut stored = rig.records.cluster_get(&cluster("First").parse().unwrap()).await.unwrap().unwrap();
+    stored.resource.status.provisioning_state = ProvisioningState::Failed;
+    stored.resource.status.active_versions = vec!["4.20.8".to_owned()];
+    let mut change = rig.records.change(subscription()).unwrap();
+    change.cluster_replace(&stored).unwrap().commit().await.unwrap();
+    assert_eq!(rig.put(&cluster_url("First"), &cluster_body("First")).await.status, 200);
+    let all = asked(&rig);
+    assert_eq!((all.get("version"), all.get("api").is_some()), (None, true), "{all}");
+    rig.succeed("First").await;
     let mut stored = rig.records.node_pool_get(&pool_id()).await.unwrap().unwrap();
     stored.resource.status.provisioning_state = ProvisioningState::Failed;
     let mut change = rig.records.change(subscription()).unwrap();
