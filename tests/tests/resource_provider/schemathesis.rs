@@ -7,6 +7,7 @@ use http::Method;
 use pilothouse_clusters_service_api::simulated::Mode;
 use pilothouse_test_support::environment;
 use pilothouse_test_support::python::Python;
+use rstest::rstest;
 
 use crate::bodies::{GROUP, LOCATION, SUBSCRIPTION, cluster, cluster_id, external_auth, node_pool};
 use crate::provider::{Engine, Provider, versioned};
@@ -17,10 +18,13 @@ use crate::sdk::programs;
 const CHECKS: &str =
     "not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance";
 
+#[rstest]
 #[tokio::test(flavor = "multi_thread")]
-async fn answers_are_as_the_documents_promise_whatever_is_asked() {
+async fn answers_are_as_the_documents_promise_whatever_is_asked(
+    #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
+) {
     let Some(python) = Python::find("schemathesis", programs()) else { return };
-    let Some(provider) = Provider::start(Engine::Sqlite, Mode::Automatic).await else { return };
+    let Some(provider) = Provider::start(engine, Mode::Automatic).await else { return };
     provider.made(&cluster_id("ready"), &cluster("ready")).await;
     provider.made(&format!("{}/nodePools/workers", cluster_id("ready")), &node_pool()).await;
     provider.made(&format!("{}/externalAuths/entra", cluster_id("ready")), &external_auth()).await;

@@ -5,6 +5,7 @@ use std::path::Path;
 use pilothouse_clusters_service_api::simulated::Mode;
 use pilothouse_test_support::eventually;
 use pilothouse_test_support::python::Python;
+use rstest::rstest;
 
 use crate::bodies::{LOCATION, SUBSCRIPTION};
 use crate::provider::{Engine, LIMIT, Provider};
@@ -18,7 +19,12 @@ pub(crate) fn programs() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/python"))
 }
 
-async fn life(environment: &str, engine: Engine) {
+#[rstest]
+#[tokio::test(flavor = "multi_thread")]
+async fn sdk_leads_resources_through_their_life(
+    #[values(STABLE, PREVIEW)] environment: &str,
+    #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
+) {
     let Some(python) = Python::find(environment, programs()) else { return };
     let Some(provider) = Provider::start(engine, Mode::Automatic).await else { return };
     let mut program = python.program("life.py");
@@ -27,32 +33,15 @@ async fn life(environment: &str, engine: Engine) {
     provider.stop().await;
 }
 
+#[rstest]
 #[tokio::test(flavor = "multi_thread")]
-async fn sdk_leads_resources_through_their_life_on_sqlite() {
-    life(STABLE, Engine::Sqlite).await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn sdk_leads_resources_through_their_life_on_postgres() {
-    life(STABLE, Engine::Postgres).await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn preview_sdk_leads_resources_through_their_life_on_sqlite() {
-    life(PREVIEW, Engine::Sqlite).await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn preview_sdk_leads_resources_through_their_life_on_postgres() {
-    life(PREVIEW, Engine::Postgres).await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn sdk_is_told_why_a_cluster_could_not_be_made() {
+async fn sdk_is_told_why_a_cluster_could_not_be_made(
+    #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
+) {
     const CODE: &str = "OCM4003";
     const MESSAGE: &str = "the subnet has no addresses left";
     let Some(python) = Python::find(STABLE, programs()) else { return };
-    let Some(provider) = Provider::start(Engine::Sqlite, Mode::Explicit).await else { return };
+    let Some(provider) = Provider::start(engine, Mode::Explicit).await else { return };
     let mut program = python.program("failure.py");
     program.args([&provider.base, SUBSCRIPTION, LOCATION, "unlucky", CODE, MESSAGE]);
     let fails = async {
