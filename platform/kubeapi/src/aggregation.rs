@@ -4,11 +4,12 @@
 //! `aggregationRule`. Whoever reads or checks such a role sees its rules like those of any other.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use pilothouse_runtime::TaskError;
 use serde_json::{Value, json};
-use tracing::warn;
 
+use crate::follow::follow;
 use crate::patch::managed_fields;
 use crate::selector::LabelSelector;
 use crate::server::Server;
@@ -21,22 +22,9 @@ const MANAGER: &str = "clusterrole-aggregation-controller";
 
 /// Keeps the gathered rules up to date until shutdown.
 pub(crate) async fn run(server: Arc<Server>) -> Result<(), TaskError> {
-    let mut through = server.storage.cache().subscribe();
-    let mut seen = None;
-    loop {
-        through.mark_unchanged();
-        let stamp = server.storage.cache().touched(COLLECTION);
-        if seen != Some(stamp) {
-            match pass(&server).await {
-                Ok(()) => seen = Some(stamp),
-                Err(failure) => warn!(%failure, "could not gather the rules of a cluster role"),
-            }
-        }
-        tokio::select! {
-            changed = through.changed() => changed?,
-            () = server.shutdown.requested() => return Ok(()),
-        }
-    }
+    let (through, shutdown) = (server.storage.cache().subscribe(), server.shutdown.clone());
+    let stamp = || server.storage.cache().touched(COLLECTION);
+    follow("aggregated cluster roles", through, shutdown, Duration::ZERO, stamp, || pass(&server)).await
 }
 
 async fn pass(server: &Arc<Server>) -> Result<(), Failure> {

@@ -37,6 +37,7 @@ mod discovery;
 mod error;
 mod escalation;
 mod evictions;
+mod follow;
 #[cfg(test)]
 mod fuzz;
 mod health;

@@ -10,11 +10,11 @@ use std::time::Duration;
 
 use pilothouse_runtime::TaskError;
 use serde_json::{Value, json};
-use tracing::warn;
 
 use super::usage::{self, Usage};
 use super::{Turn, objects, text};
 use crate::catalogue::Resource;
+use crate::follow::follow;
 use crate::server::Server;
 use crate::status::Failure;
 use crate::storage::{self, WriteError};
@@ -178,23 +178,8 @@ fn counted(server: &Server, hard: &Usage) -> Vec<Arc<Resource>> {
 
 /// Writes into every quota what is used, until shutdown.
 pub(crate) async fn run(server: Arc<Server>) -> Result<(), TaskError> {
-    let mut through = server.storage.cache().subscribe();
-    let mut seen = None;
-    loop {
-        through.mark_unchanged();
-        let stamp = stamp(&server);
-        if seen.as_ref() != Some(&stamp) {
-            match pass(&server).await {
-                Ok(()) => seen = Some(stamp),
-                Err(failure) => warn!(%failure, "could not write what is used of a quota"),
-            }
-            tokio::time::sleep(PAUSE).await;
-        }
-        tokio::select! {
-            changed = through.changed() => changed?,
-            () = server.shutdown.requested() => return Ok(()),
-        }
-    }
+    let (through, shutdown) = (server.storage.cache().subscribe(), server.shutdown.clone());
+    follow("what is used of quotas", through, shutdown, PAUSE, || stamp(&server), || pass(&server)).await
 }
 
 fn all(server: &Server) -> Vec<Value> {
