@@ -26,8 +26,10 @@ use crate::{Committed, Error, Etag, Partition, Revision};
 pub(crate) trait Engine: Send + Sync + fmt::Debug + 'static {
     /// Carries out one command.
     fn submit(&self, command: Command) -> BoxFuture<'_, Result<Reply, Error>>;
-    /// One document, as it is or was.
-    fn read(&self, key: Key, at: Option<Revision>) -> BoxFuture<'_, Result<Read<Option<Version>>, Error>>;
+    /// One document, as it is.
+    fn present(&self, key: Key) -> BoxFuture<'_, Result<Option<Version>, Error>>;
+    /// One document, as it was.
+    fn past(&self, key: Key, at: Revision) -> BoxFuture<'_, Result<Read<Option<Version>>, Error>>;
     /// A page of documents.
     fn list(&self, list: List) -> BoxFuture<'_, Result<Read<Vec<Version>>, Error>>;
     /// Changes after a revision, whole revisions only, about `limit` of them.

@@ -218,9 +218,14 @@ impl Engine for Memory {
         .boxed()
     }
 
-    fn read(&self, key: Key, at: Option<Revision>) -> BoxFuture<'_, Result<Read<Option<Version>>, Error>> {
+    fn present(&self, key: Key) -> BoxFuture<'_, Result<Option<Version>, Error>> {
         let rows = self.rows();
-        let found = rows.at(&key, at.unwrap_or(rows.state.revision)).and_then(version);
+        answer(rows.at(&key, rows.state.revision).and_then(version))
+    }
+
+    fn past(&self, key: Key, at: Revision) -> BoxFuture<'_, Result<Read<Option<Version>>, Error>> {
+        let rows = self.rows();
+        let found = rows.at(&key, at).and_then(version);
         answer(rows.read(found))
     }
 

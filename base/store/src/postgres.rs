@@ -92,11 +92,12 @@ pub(crate) async fn open(
         _listening: listening,
     };
     let committer = Committer::start(tasks, writer);
-    Ok(SqlEngine::new(address.clone(), readers, Some(committer), generation))
+    Ok(SqlEngine::new(address.clone(), readers, Some(committer), generation, None))
 }
 
 /// Opens to look.
 pub(crate) async fn inspect(address: &Address) -> Result<SqlEngine, Error> {
     open::inspect(address).await?;
-    Ok(SqlEngine::new(address.clone(), open::readers(address), None, Arc::new(AtomicI64::new(i64::MAX))))
+    let generation = Arc::new(AtomicI64::new(i64::MAX));
+    Ok(SqlEngine::new(address.clone(), open::readers(address), None, generation, None))
 }

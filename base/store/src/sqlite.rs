@@ -12,6 +12,7 @@ use pilothouse_runtime::{Clock, Tasks};
 use sqlx::SqliteConnection;
 
 use crate::committer::Committer;
+use crate::present::Present;
 use crate::wake::Wakes;
 use crate::{Durability, Error};
 
@@ -80,6 +81,7 @@ pub(crate) async fn open(
     let lock = lock::Lock::take(path)?;
     let connection = open::writer(path, durability).await?;
     let generation = Arc::new(AtomicI64::new(i64::MAX));
+    let present = Present::new();
     let writer = writer::Writer {
         place: place.clone(),
         lock,
@@ -87,10 +89,11 @@ pub(crate) async fn open(
         incarnation,
         wakes,
         generation: generation.clone(),
+        present: present.clone(),
         state: None,
     };
     let committer = Committer::start(tasks, writer);
-    Ok(SqlEngine::new(place, open::readers(path, false), Some(committer), generation))
+    Ok(SqlEngine::new(place, open::readers(path, false), Some(committer), generation, Some(present)))
 }
 
 /// Opens to look, also beside a process that writes.
@@ -98,5 +101,5 @@ pub(crate) async fn inspect(path: &Utf8Path, clock: Clock) -> Result<SqlEngine, 
     open::inspect(path).await?;
     let place = Place { path: path.to_owned(), clock };
     let generation = Arc::new(AtomicI64::new(i64::MAX));
-    Ok(SqlEngine::new(place, open::readers(path, true), None, generation))
+    Ok(SqlEngine::new(place, open::readers(path, true), None, generation, None))
 }

@@ -259,7 +259,8 @@ impl Store {
         partition: &Partition,
         id: &DocumentId,
     ) -> Result<Option<Document>, Error> {
-        self.read(container, partition, id, None).await
+        let found = self.0.engine.present(self.key(container, partition, id)?).await?;
+        found.map(|version| self.0.open_version(version)).transpose()
     }
 
     /// Reads one document as it was at a revision that is still kept.
@@ -270,20 +271,13 @@ impl Store {
         id: &DocumentId,
         at: Revision,
     ) -> Result<Option<Document>, Error> {
-        self.read(container, partition, id, Some(at)).await
+        let (found, _) = self.0.engine.past(self.key(container, partition, id)?, at).await?.of(Some(at))?;
+        found.map(|version| self.0.open_version(version)).transpose()
     }
 
-    async fn read(
-        &self,
-        container: &Container,
-        partition: &Partition,
-        id: &DocumentId,
-        at: Option<Revision>,
-    ) -> Result<Option<Document>, Error> {
+    fn key(&self, container: &Container, partition: &Partition, id: &DocumentId) -> Result<Key, Error> {
         let declared = self.0.catalog.prepared(container.name())?;
-        let key = Key { container: declared.name.clone(), partition: partition.clone(), id: id.clone() };
-        let (found, _) = self.0.engine.read(key, at).await?.of(at)?;
-        found.map(|version| self.0.open_version(version)).transpose()
+        Ok(Key { container: declared.name.clone(), partition: partition.clone(), id: id.clone() })
     }
 
     /// A page of documents.

@@ -5,7 +5,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use camino::Utf8PathBuf;
 use futures::FutureExt as _;
-use futures::future::BoxFuture;
+use futures::future::{BoxFuture, ready};
 use sqlx::pool::PoolConnection;
 
 use super::{Database, Place, SHARED, backup, classify, integrity, now, read};
@@ -14,6 +14,7 @@ use crate::container::Specification;
 use crate::engine::{
     Changed, Command, Due, Engine, Head, Position, Read, Reply, Scanned, Scope, State, Version,
 };
+use crate::present::Present;
 use crate::query::List;
 use crate::transaction::Key;
 use crate::{Error, Revision};
@@ -26,6 +27,8 @@ pub(crate) struct SqlEngine {
     committer: RwLock<Option<Arc<Committer>>>,
     /// The newest catalogue that this opening knows.
     generation: Arc<AtomicI64>,
+    /// None if others may write.
+    present: Option<Arc<Present>>,
 }
 
 impl SqlEngine {
@@ -34,12 +37,17 @@ impl SqlEngine {
         readers: sqlx::Pool<Database>,
         committer: Option<Committer>,
         generation: Arc<AtomicI64>,
+        present: Option<Arc<Present>>,
     ) -> Self {
-        Self { place, readers, committer: RwLock::new(committer.map(Arc::new)), generation }
+        Self { place, readers, committer: RwLock::new(committer.map(Arc::new)), generation, present }
     }
 
     async fn reader(&self) -> Result<PoolConnection<Database>, Error> {
         self.readers.acquire().await.map_err(self.failed("opened a reading connection"))
+    }
+
+    async fn read(&self, key: &Key, at: Option<Revision>) -> Result<Read<Option<Version>>, Error> {
+        read::read(&mut *self.reader().await?, key, at).await.map_err(self.failed("read a document"))
     }
 
     fn failed(&self, action: &'static str) -> impl Fn(sqlx::Error) -> Error {
@@ -53,11 +61,25 @@ impl Engine for SqlEngine {
         async move { committer.ok_or(Error::Closed)?.submit(command).await }.boxed()
     }
 
-    fn read(&self, key: Key, at: Option<Revision>) -> BoxFuture<'_, Result<Read<Option<Version>>, Error>> {
+    fn present(&self, key: Key) -> BoxFuture<'_, Result<Option<Version>, Error>> {
+        let at_hand = self.present.as_ref().filter(|_| !self.readers.is_closed());
+        let ticket = match at_hand.map(|present| (present, present.find(&key))) {
+            Some((_, Ok(version))) => return ready(Ok(Some(version))).boxed(),
+            Some((present, Err(ticket))) => ticket.map(|ticket| (present, ticket)),
+            None => None,
+        };
         async move {
-            read::read(&mut *self.reader().await?, &key, at).await.map_err(self.failed("read a document"))
+            let found = self.read(&key, None).await?.found;
+            if let (Some((present, ticket)), Some(version)) = (ticket, &found) {
+                present.keep(ticket, version);
+            }
+            Ok(found)
         }
         .boxed()
+    }
+
+    fn past(&self, key: Key, at: Revision) -> BoxFuture<'_, Result<Read<Option<Version>>, Error>> {
+        async move { self.read(&key, Some(at)).await }.boxed()
     }
 
     fn list(&self, list: List) -> BoxFuture<'_, Result<Read<Vec<Version>>, Error>> {

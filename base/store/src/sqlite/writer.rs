@@ -15,6 +15,7 @@ use super::{Place, classify};
 use crate::committer::Batches;
 use crate::engine::{Command, Maintenance, Reply, State};
 use crate::plan::{Plan, Touched, World, plan};
+use crate::present::Present;
 use crate::wake::{Topic, Wakes};
 use crate::{Error, Revision};
 
@@ -26,6 +27,7 @@ pub(super) struct Writer {
     pub(super) incarnation: u32,
     pub(super) wakes: Arc<Wakes>,
     pub(super) generation: Arc<AtomicI64>,
+    pub(super) present: Arc<Present>,
     /// Nobody else writes, so the store's row need not be read for every batch. None after anything unusual.
     pub(super) state: Option<State>,
 }
@@ -86,7 +88,10 @@ impl Batches for Writer {
     async fn execute(&mut self, commands: &[Command]) -> Result<Vec<Result<Reply, Error>>, Error> {
         self.begin().await?;
         let outcome = self.batch(commands).await;
+        let changed = outcome.iter().flat_map(|plan| &plan.versions).map(|version| &version.key);
+        let changing = self.present.changing(changed);
         let plan = self.end(outcome).await?;
+        drop(changing);
         self.state = Some(plan.state);
         let (topics, revision): (_, Revision) = (Topic::of(&plan), plan.state.revision);
         self.wakes.wake(&topics);
@@ -101,6 +106,9 @@ impl Batches for Writer {
         let outcome = maintain(&mut self.connection, maintenance, now)
             .await
             .map_err(|error| classify(&self.place, "maintained the database", error));
+        // What else is maintained leaves the present documents as they are.
+        let reseals = matches!(maintenance, Maintenance::Reseal { .. });
+        let _changing = reseals.then(|| self.present.changing_all());
         self.end(outcome).await
     }
 

@@ -1,6 +1,8 @@
 //! Single documents and transactions.
 
-use pilothouse_store::{Conflict, Decision, Error, Outcome, Precondition, Revision, Transaction};
+use pilothouse_store::{
+    Conflict, Decision, Document, Error, Outcome, Precondition, Query, Revision, Transaction,
+};
 use rstest::rstest;
 use serde_json::json;
 
@@ -217,4 +219,42 @@ async fn what_was_committed_is_there_after_reopening(#[values(Kind::Sqlite, Kind
     let next = store.create(&notes(), &ada(), id("y"), &json!({})).await.unwrap();
     assert!(next.revision > committed.revision);
     assert_sound(&store).await;
+}
+
+/// Reading one document and listing take different ways to it; neither may fall behind what the other has shown.
+#[rstest]
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn no_reader_goes_back_behind_what_it_has_seen(
+    #[values(Kind::Memory, Kind::Sqlite, Kind::Postgres)] kind: Kind,
+) {
+    const ROUNDS: u64 = 300;
+    let Some(fixture) = Fixture::new(kind) else { return };
+    let store = fixture.store().await;
+    let number = |document: &Document| value(document)["n"].as_u64().unwrap();
+    store.create(&notes(), &ada(), id("x"), &json!({"n": 0})).await.unwrap();
+    let readers = (0..4).map(|_| {
+        let store = store.clone();
+        async move {
+            let mut seen = 0;
+            while seen < ROUNDS {
+                let got = store.get(&notes(), &ada(), &id("x")).await.unwrap().unwrap();
+                assert!(number(&got) >= seen, "{} was read after {seen}", number(&got));
+                let listed = store.list(Query::all(&notes())).await.unwrap().documents;
+                assert!(number(&listed[0]) >= number(&got));
+                seen = number(&listed[0]);
+            }
+        }
+    });
+    let writer = async {
+        for n in 1..=ROUNDS {
+            store.put(&notes(), &ada(), id("x"), Precondition::Any, &json!({"n": n})).await.unwrap();
+            let got = store.get(&notes(), &ada(), &id("x")).await.unwrap().unwrap();
+            assert_eq!(number(&got), n, "what was committed is seen");
+        }
+    };
+    // Tasks of their own, so that they run at the same time.
+    let mut running = tokio::task::JoinSet::new();
+    readers.for_each(|reader| drop(running.spawn(reader)));
+    writer.await;
+    running.join_all().await;
 }
