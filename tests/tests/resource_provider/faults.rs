@@ -56,8 +56,7 @@ async fn traced_life(site: &Site, name: &str) -> HashMap<Step, Vec<Passing>> {
             format!("{point}:{count}")
         });
         let mut numbered: Vec<_> = numbered.collect();
-        // Nobody waits for a revocation: it comes true while it is asked for.
-        if step != Step::CredentialsRevoke && counts_leases(&trace) {
+        if counts_leases(&trace) {
             numbered.extend(RENEWALS.map(str::to_owned));
         }
         passings.insert(step, numbered);
@@ -131,9 +130,9 @@ async fn killed_everywhere(engine: Engine, victim: Victim, expected: usize) {
     assert_eq!(site.clusters_service.most_at_once_of_any(), 1, "never two at the same cluster");
 }
 
-/// For most requests: taking the work and giving it back, asking for it, writing that down, writing down its end, and
-/// renewing, each before and after. A revocation is written once, and not waited for.
-const OF_BACKEND: usize = 12 * LIFE.len() - 4;
+/// For each request: taking the work and giving it back, asking for it, writing that down, writing down its end, and
+/// renewing, each before and after. Of the four deletions it is also written down that they are under way.
+const OF_BACKEND: usize = 12 * LIFE.len() + 2 * 4;
 /// The one transaction of each request, before and after, and two more for a subscription.
 const OF_FRONTEND: usize = 2 * LIFE.len() + 4;
 

@@ -258,7 +258,8 @@ impl Site {
         listed.unwrap_or_default().into_iter().filter(is_meant).collect()
     }
 
-    /// Whether it is written down that Clusters Service was asked for it.
+    /// Whether it is written down that Clusters Service was asked for it, and what it said. To a deletion it says nothing:
+    /// what comes of it is looked up, and written down after that.
     pub(super) async fn is_asked(&self, step: Step, name: &str) -> bool {
         let (id, _) = step.operation(name);
         for operation in self.operations(step, name).await {
@@ -269,8 +270,15 @@ impl Site {
             );
             let shown = self.send_to(self.admin_port, Method::GET, &path, &Value::Null).await;
             let steps = shown.and_then(|(_, mut body)| body["steps"].as_array_mut().map(std::mem::take));
-            let mut steps = steps.unwrap_or_default().into_iter();
-            if steps.any(|step| step["number"] == 4 && step["state"] == "Succeeded") {
+            let steps = steps.unwrap_or_default();
+            // The frontend has a part in this step as well: it stores the request.
+            let asked = steps.iter().any(|step| {
+                step["number"] == 4 && step["component"] == "services/backend" && step["state"] == "Succeeded"
+            });
+            let answered = steps.iter().any(|step| {
+                step["component"] == "services/clusters-service" && step["message"] != "asked to be deleted"
+            });
+            if asked && (answered || operation["request"] != "Delete") {
                 return true;
             }
         }
