@@ -195,6 +195,22 @@ impl Simulated {
         });
     }
 
+    /// Changes a credential in any way, and tells whoever watches.
+    pub fn change_credential(
+        &self,
+        cluster: &ClusterId,
+        id: &BreakGlassCredentialId,
+        change: impl FnOnce(&mut BreakGlassCredential),
+    ) {
+        self.shared.change(|state, _| {
+            let key = (cluster.clone(), id.clone());
+            let credential = &mut state.credentials.get_mut(&key).expect("no such credential").value;
+            change(credential);
+            let told = Change::BreakGlassCredential(cluster.clone(), Box::new(credential.clone()));
+            state.tell(told);
+        });
+    }
+
     /// Makes a cluster as if an operation had asked for it, without a call.
     ///
     /// # Panics

@@ -3,6 +3,7 @@ use std::sync::LazyLock;
 use http::Method;
 use pilothouse_clusters_service_api::simulated::{Call, Fault};
 use pilothouse_pki::{KeyAlgorithm, PrivateKey, SigningRequest, Subject};
+use pilothouse_runtime::Clock;
 use rstest::rstest;
 use serde_json::json;
 
@@ -54,6 +55,25 @@ async fn a_credential_is_read_when_its_result_is_asked_for_and_kept_nowhere(
     assert_eq!((revoked.status, revoked.text.as_str()), (202, ""));
     rig.succeed("First").await;
     assert_eq!(rig.get(&revoked.result()).await.status, 204);
+    let gone = rig.get(&asked.result()).await;
+    assert_eq!((gone.status, gone.code()), (404, "ResourceNotFound"), "{}", gone.text);
+    rig.stop().await;
+}
+
+#[rstest]
+#[tokio::test]
+async fn a_credential_that_has_expired_is_not_shown_any_more(
+    #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
+) {
+    let Some(rig) = Rig::new(engine).await else { return };
+    rig.made("First").await;
+    let asked = ask(&rig).await;
+    rig.succeed("First").await;
+    assert_eq!(rig.get(&asked.result()).await.status, 200);
+    let known = rig.clusters_service.credentials().remove(0);
+    rig.clusters_service.change_credential(&known.cluster_id, &known.id, |credential| {
+        credential.expiration_timestamp = Some(Clock::system().now());
+    });
     let gone = rig.get(&asked.result()).await;
     assert_eq!((gone.status, gone.code()), (404, "ResourceNotFound"), "{}", gone.text);
     rig.stop().await;
