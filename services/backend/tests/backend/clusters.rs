@@ -68,7 +68,7 @@ async fn a_change_is_asked_for_once_with_all_it_says_and_followed(
     #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
 ) {
     let Some(rig) = Rig::new(engine, Mode::Explicit).await else { return };
-    let backend = rig.backend().await;
+    let backend = rig.mortal().await;
     let made = rig.ready_cluster("First").await;
     rig.service.set_mode(Mode::Explicit);
     let update = json!({"node_drain_grace_period": {"unit": "minutes", "value": 7}});

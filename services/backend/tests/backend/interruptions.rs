@@ -13,20 +13,20 @@ async fn a_backend_killed_after_every_step_is_taken_over_by_the_next(
 ) {
     let Some(rig) = Rig::new(engine, Mode::Explicit).await else { return };
     let operation = rig.put_cluster("First").await;
-    let backend = rig.backend().await;
+    let backend = rig.mortal().await;
     let made = rig.until_made("First").await;
     backend.kill();
     rig.service.change_cluster(&made.id, |cluster| cluster.status.state = ClusterState::Installing);
-    let backend = rig.backend().await;
+    let backend = rig.mortal().await;
     rig.until_state(&operation, Provisioning).await;
     backend.kill();
     rig.service.finish(&made);
-    let backend = rig.backend().await;
+    let backend = rig.mortal().await;
     rig.until_state(&operation, Succeeded).await;
     backend.kill();
 
     let deletion = rig.delete_cluster("First").await;
-    let backend = rig.backend().await;
+    let backend = rig.mortal().await;
     eventually("deletion is asked for", PATIENCE, || async {
         match rig.service.clusters()[0].state {
             ClusterState::Uninstalling => Ok(()),
@@ -95,7 +95,7 @@ async fn a_backend_that_lost_its_lease_has_hung_up_before_the_next_one_asks(
     let Some(rig) = Rig::new(engine, Mode::Automatic).await else { return };
     rig.service.inject_times(1, Fault::Stall, |call| call.is_creation());
     let operation = rig.put_cluster("First").await;
-    let first = rig.backend().await;
+    let first = rig.mortal().await;
     eventually("it hangs", PATIENCE, || async {
         if rig.service.stalled() == 1 { Ok(()) } else { Err("not yet") }
     })

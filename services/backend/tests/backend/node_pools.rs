@@ -12,7 +12,7 @@ use crate::rig::{Engine, PATIENCE, Rig, cluster_id};
 #[tokio::test(flavor = "multi_thread")]
 async fn a_node_pool_is_made_changed_and_deleted(#[values(Engine::Sqlite, Engine::Postgres)] engine: Engine) {
     let Some(rig) = Rig::new(engine, Mode::Automatic).await else { return };
-    let backend = rig.backend().await;
+    let backend = rig.mortal().await;
     rig.ready_cluster("First").await;
     let created = rig.put_node_pool("First", "workers").await;
     rig.until_state(&created, Succeeded).await;

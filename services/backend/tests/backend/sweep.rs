@@ -34,7 +34,6 @@ async fn what_an_interrupted_creation_left_behind_is_found_and_removed(
         if left == ["foreign", "second"] { Ok(()) } else { Err(format!("{left:?}")) }
     })
     .await;
-    // What is under way is nobody's orphan, even before its id is written down.
     let operation = rig.put_cluster("Third").await;
     rig.until_state(&operation, Succeeded).await;
     eventually("it is counted", PATIENCE, || async {
@@ -43,6 +42,37 @@ async fn what_an_interrupted_creation_left_behind_is_found_and_removed(
     })
     .await;
     assert_eq!(rig.service.clusters().len(), 3);
+    backend.stop().await;
+}
+
+#[rstest]
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_under_way_is_no_orphan_before_its_id_is_written_down(
+    #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
+) {
+    let Some(rig) = Rig::new(engine, Mode::Automatic).await else { return };
+    let backend = rig.backend().await;
+    let operation = rig.put_cluster("First").await;
+    rig.until_state(&operation, Succeeded).await;
+    backend.stop().await;
+    rig.alter_cluster("First", |cluster| {
+        cluster.clusters_service_id = None;
+        cluster.active_operation = Some(operation.id);
+    })
+    .await;
+
+    let backend = rig.backend_with(Config { sweep: "50ms".parse().unwrap(), ..Rig::config() }).await;
+    // Once the second of them is found, everything has been looked at.
+    for name in ["gone", "gone-too"] {
+        let mut orphan = new_cluster(&cluster_id(name));
+        orphan.properties.insert(properties::OPERATION_ID.to_owned(), uuid::Uuid::new_v4().to_string());
+        rig.service.make_cluster(orphan);
+        eventually("only what is under way is left", PATIENCE, || async {
+            let left: Vec<_> = rig.service.clusters().iter().map(|cluster| cluster.name.clone()).collect();
+            if left == ["first"] { Ok(()) } else { Err(format!("{left:?}")) }
+        })
+        .await;
+    }
     backend.stop().await;
 }
 
