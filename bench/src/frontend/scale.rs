@@ -11,6 +11,8 @@ use crate::harness::{Budget, Figure, Folder, Program, Progress, Report, Samples,
 
 /// Times that each thing is done in a round.
 const REPEATS: usize = 100;
+/// From one subscription to the next; has nothing in common with how many there are.
+const STRIDE: usize = 617;
 /// Rounds differ by so much on a machine with two processors; growth with the store would be a factor of hundreds.
 const EQUAL: f64 = 1.5;
 
@@ -41,16 +43,16 @@ pub(super) async fn measure(
         Figure::new("scale, filling the stores", start.elapsed().as_secs_f64(), "s")
             .note(format!("{total} clusters, 100 in a transaction; for orientation")),
     );
-    let few = Provider::start(program, folder, "few", clusters_service).await?;
-    let many = Provider::start(program, folder, "many", clusters_service).await?;
+    let few = (Provider::start(program, folder, "few", clusters_service).await?, "few", few.0);
+    let many = (Provider::start(program, folder, "many", clusters_service).await?, "many", many.0);
     for (what, name) in
         [(What::Get, "GET"), (What::ListPage, "list, one page"), (What::Create, "PUT of a new cluster")]
     {
         let rounds = size.pick(10, 2);
         let compared = in_turns(
             rounds,
-            async |round| median(&many, what, "many", round).await,
-            async |round| median(&few, what, "few", round).await,
+            async |round| median(&many, what, round).await,
+            async |round| median(&few, what, round).await,
         )
         .await?;
         report.figure(
@@ -64,20 +66,28 @@ pub(super) async fn measure(
                 )),
         );
     }
-    few.stop();
-    many.stop();
+    few.0.stop();
+    many.0.stop();
     Ok(())
 }
 
-/// Does one thing again and again; milliseconds.
-async fn median(provider: &Provider, what: What, store: &str, round: usize) -> anyhow::Result<f64> {
+/// Does one thing again and again; milliseconds. Of a provider: what it is called, and how many subscriptions it has.
+async fn median(
+    (provider, store, subscriptions): &(Provider, &str, usize),
+    what: What,
+    round: usize,
+) -> anyhow::Result<f64> {
     // The one subscription that both stores have.
     let place = Place::new(1);
     let mut connection = Connection::open(provider.address()).await?;
     let mut samples = Samples::default();
     for number in 0..REPEATS {
         let (request, expected) = match what {
-            What::Get => (Request::get(&place.cluster(number)), StatusCode::OK),
+            What::Get => {
+                // All over the store, so that nothing is at hand because it was asked for a moment ago.
+                let anywhere = Place::new(1 + (round * REPEATS + number) * STRIDE % subscriptions);
+                (Request::get(&anywhere.cluster(number)), StatusCode::OK)
+            }
             What::ListPage => (Request::get(&place.clusters()), StatusCode::OK),
             What::Create => {
                 // Both providers have the same Clusters Service, where names are taken once.
