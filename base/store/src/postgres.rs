@@ -51,6 +51,8 @@ type Database = sqlx::Postgres;
 type Connection = PgConnection;
 /// How the open entries of a document are found: PostgreSQL sees by itself.
 const BY_KEY: &str = "";
+/// Begins a number of reads that are of one instant.
+const SNAPSHOT: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
 const SHARED: bool = true;
 
 /// The database's clock in microseconds since the epoch.

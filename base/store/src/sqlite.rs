@@ -50,6 +50,8 @@ type Connection = SqliteConnection;
 /// How the open entries of a document are found. Left to itself, SQLite takes the key of the table for as good, and goes
 /// through every entry of the container.
 const BY_KEY: &str = "INDEXED BY entry_by_key";
+/// Begins a number of reads that are of one instant.
+const SNAPSHOT: &str = "BEGIN";
 /// The lock beside the file sees to it.
 const SHARED: bool = false;
 

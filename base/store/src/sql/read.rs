@@ -1,13 +1,13 @@
-//! Every way to look at the rows. Each is one statement, and so of one instant: the store's own row is read
-//! together with what was asked for.
+//! Every way to look at the rows. Each is one statement, or one transaction, and so of one instant: the store's own row is
+//! read together with what was asked for.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use sqlx::{QueryBuilder, Row as _};
+use sqlx::{Connection as _, QueryBuilder, Row as _};
 
 use super::load::{head, key, load_entries};
-use super::{Connection, Database};
+use super::{Connection, Database, SNAPSHOT};
 use crate::container::Specification;
 use crate::engine::{Changed, Due, Head, Position, Read, Scanned, Scope, State, Version};
 use crate::name::LAST;
@@ -197,6 +197,7 @@ pub(super) async fn heads(
     behind: Option<&Key>,
     limit: usize,
 ) -> Result<Vec<(Key, Head)>, sqlx::Error> {
+    let mut snapshot = connection.begin_with(SNAPSHOT).await?;
     let rows = sqlx::query(
         "SELECT container, partition, id, revision, position, etag, expires_at FROM head \
          WHERE (container, partition, id) > ($1, $2, $3) ORDER BY container, partition, id LIMIT $4",
@@ -205,12 +206,13 @@ pub(super) async fn heads(
     .bind(behind.map_or("", |key| key.partition.as_str()))
     .bind(behind.map_or("", |key| key.id.as_str()))
     .bind(count(limit))
-    .fetch_all(&mut *connection)
+    .fetch_all(&mut *snapshot)
     .await?;
     let mut heads =
         rows.iter().map(|row| Ok((key(row)?, head(row)?))).collect::<Result<HashMap<_, _>, sqlx::Error>>()?;
     let keys: BTreeSet<Key> = heads.keys().cloned().collect();
-    load_entries(connection, &keys, &mut heads).await?;
+    load_entries(&mut snapshot, &keys, &mut heads).await?;
+    snapshot.commit().await?;
     Ok(keys.into_iter().filter_map(|key| heads.remove_entry(&key)).collect())
 }
 

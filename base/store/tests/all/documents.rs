@@ -258,3 +258,30 @@ async fn no_reader_goes_back_behind_what_it_has_seen(
     writer.await;
     running.join_all().await;
 }
+
+#[rstest]
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_check_beside_a_writer_finds_nothing_wrong(
+    #[values(Kind::Memory, Kind::Sqlite, Kind::Postgres)] kind: Kind,
+) {
+    let Some(fixture) = Fixture::new(kind) else { return };
+    let store = fixture.store().await;
+    let writing = store.clone();
+    let mut running = tokio::task::JoinSet::new();
+    running.spawn(async move {
+        for n in 0..300 {
+            let (id, body) = (id(&format!("{}", n % 7)), json!({"colour": format!("colour {n}")}));
+            writing.put(&notes(), &ada(), id.clone(), Precondition::Any, &body).await.unwrap();
+            if n % 3 == 0 {
+                writing.delete(&notes(), &ada(), id, Precondition::Any).await.unwrap();
+            }
+        }
+    });
+    let done = loop {
+        match running.try_join_next() {
+            Some(done) => break done,
+            None => assert_sound(&store).await,
+        }
+    };
+    done.unwrap();
+}
