@@ -2,13 +2,40 @@
 
 use std::sync::Arc;
 
-use regex_lite::Regex;
+use crate::pattern::Pattern;
+use crate::types::Type;
 
 #[derive(Debug)]
 pub(crate) struct Expression {
     /// Where it stands, in characters from the start: what an error points at.
     pub(crate) at: usize,
     pub(crate) kind: Kind,
+    /// The type of its value, as far as the check could tell.
+    pub(crate) result: Type,
+}
+
+impl Expression {
+    pub(crate) fn new(at: usize, kind: Kind) -> Self {
+        Self { at, kind, result: Type::Dyn }
+    }
+
+    /// What stands directly inside.
+    pub(crate) fn parts(&self) -> Vec<&Self> {
+        match &self.kind {
+            Kind::Literal(_) | Kind::Identifier(_) => Vec::new(),
+            Kind::Select { operand, .. } => vec![operand],
+            Kind::Index { operand, index, .. } => vec![operand, index],
+            Kind::Call { target, arguments, .. } => target.as_deref().into_iter().chain(arguments).collect(),
+            Kind::And(terms) | Kind::Or(terms) => terms.iter().collect(),
+            Kind::Conditional(parts) => parts.iter().collect(),
+            Kind::List(items) => items.iter().map(|(_, item)| item).collect(),
+            Kind::Map(entries) => entries.iter().flat_map(|(_, key, value)| [key, value]).collect(),
+            Kind::Fold(fold) => {
+                std::iter::once(&fold.range).chain(&fold.filter).chain(&fold.transform).collect()
+            }
+            Kind::Optional { operand, body, .. } => vec![operand, body],
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -30,7 +57,7 @@ pub(crate) enum Kind {
         target: Option<Box<Expression>>,
         arguments: Vec<Expression>,
         /// Of a pattern that is written out, compiled once.
-        regex: Option<Arc<Regex>>,
+        regex: Option<Arc<Pattern>>,
     },
     And(Vec<Expression>),
     Or(Vec<Expression>),

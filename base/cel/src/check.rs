@@ -3,15 +3,15 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use regex_lite::Regex;
-
 use crate::ast::{Access, Expression, Fold, FoldKind, Kind, Literal};
 use crate::error::Problem;
+use crate::library::format_text;
+use crate::pattern::Pattern;
 use crate::signatures::SIGNATURES;
 use crate::types::Type;
 
 /// Names of types, which are values too.
-pub(crate) const TYPE_NAMES: [&str; 13] = [
+pub(crate) const TYPE_NAMES: [&str; 15] = [
     "bool",
     "int",
     "uint",
@@ -25,6 +25,8 @@ pub(crate) const TYPE_NAMES: [&str; 13] = [
     "optional_type",
     "google.protobuf.Timestamp",
     "google.protobuf.Duration",
+    "net.IP",
+    "net.CIDR",
 ];
 
 pub(crate) struct Checker {
@@ -68,6 +70,12 @@ impl Checker {
 
     fn expression(&mut self, expression: &mut Expression) -> Type {
         self.qualified_names(expression);
+        let result = self.inferred(expression);
+        expression.result = result.clone();
+        result
+    }
+
+    fn inferred(&mut self, expression: &mut Expression) -> Type {
         let at = expression.at;
         match &mut expression.kind {
             Kind::Literal(literal) => match literal {
@@ -116,6 +124,9 @@ impl Checker {
                 self.mixed = outside;
                 *regex = self.pattern(function, target.is_some(), arguments);
                 self.literals(function, arguments);
+                if let ("format", Some(target)) = (function.as_ref(), target.as_deref()) {
+                    self.clauses(at, target, arguments);
+                }
                 self.call(at, function, member, &kinds)
             }
             Kind::And(terms) => self.logical(at, "_&&_", terms),
@@ -158,7 +169,7 @@ impl Checker {
                 }
                 Type::map(keys.unwrap_or(Type::Dyn), values.unwrap_or(Type::Dyn))
             }
-            Kind::Fold(fold) => self.fold(fold),
+            Kind::Fold(fold) => self.fold(at, fold),
             Kind::Optional { operand, variable, body, flat } => {
                 let inner = match self.expression(operand) {
                     Type::Optional(inner) => inner.as_ref().clone(),
@@ -190,7 +201,7 @@ impl Checker {
             Kind::Select { .. } => {
                 if let Some(name) = dotted(expression)
                     && TYPE_NAMES.contains(&name.as_str())
-                    && !is_known("google", self)
+                    && !name.split('.').next().is_some_and(|space| is_known(space, self))
                 {
                     expression.kind = Kind::Identifier(name.into());
                 }
@@ -293,7 +304,7 @@ impl Checker {
         self.problem(at, format!("found no matching overload for '{function}' applied to '{applied}'"))
     }
 
-    fn fold(&mut self, fold: &mut Fold) -> Type {
+    fn fold(&mut self, at: usize, fold: &mut Fold) -> Type {
         let range = self.expression(&mut fold.range);
         let (key, value) = match &range {
             Type::List(list) => (Type::Int, list.item.clone()),
@@ -321,13 +332,18 @@ impl Checker {
         if let Some(filter) = &mut fold.filter {
             let kind = self.expression(filter);
             if !matches!(kind, Type::Bool | Type::Dyn) {
-                let (name, kinds) = match fold.kind {
-                    FoldKind::All => ("_&&_", vec![Type::Bool, kind]),
-                    FoldKind::Exists => ("_||_", vec![Type::Bool, kind]),
-                    FoldKind::ExistsOne => ("_?_:_", vec![kind, Type::Int, Type::Int]),
-                    _ => ("_?_:_", vec![kind, range.clone(), range.clone()]),
+                let (place, kinds) = match fold.kind {
+                    FoldKind::All | FoldKind::Exists => {
+                        let place = filter.at;
+                        self.problem(place, format!("expected type 'bool' but found '{kind}'"));
+                        (place, None)
+                    }
+                    FoldKind::ExistsOne => (at, Some([kind, Type::Int, Type::Int])),
+                    _ => (at, Some([kind, range.clone(), range.clone()])),
                 };
-                self.no_overload(filter.at, name, false, &kinds);
+                if let Some(kinds) = kinds {
+                    self.no_overload(place, "_?_:_", false, &kinds);
+                }
             }
         }
         let made = fold.transform.as_mut().map(|transform| self.expression(transform));
@@ -343,7 +359,7 @@ impl Checker {
     }
 
     /// A pattern that is written out is compiled here, and refused here.
-    fn pattern(&mut self, function: &str, member: bool, arguments: &[Expression]) -> Option<Arc<Regex>> {
+    fn pattern(&mut self, function: &str, member: bool, arguments: &[Expression]) -> Option<Arc<Pattern>> {
         let place = match (function, member) {
             ("matches" | "find" | "findAll", true) => 0,
             ("matches", false) => 1,
@@ -351,10 +367,8 @@ impl Checker {
         };
         let argument = arguments.get(place)?;
         let Kind::Literal(Literal::String(pattern)) = &argument.kind else { return None };
-        match Regex::new(pattern) {
+        match Pattern::new(pattern) {
             Ok(regex) => Some(Arc::new(regex)),
-            // Classes of Unicode are beyond the engine, and no mistake of the author: such a rule fails when it is used.
-            Err(_) if pattern.contains(r"\p") || pattern.contains(r"\P") => None,
             Err(_) => {
                 if function == "matches" {
                     self.problem(argument.at, "invalid matches argument".to_owned());
@@ -364,8 +378,44 @@ impl Checker {
         }
     }
 
+    /// A format that is written out has to fit what is written out for it.
+    fn clauses(&mut self, at: usize, target: &Expression, arguments: &[Expression]) {
+        let Kind::Literal(Literal::String(pattern)) = &target.kind else { return };
+        let clauses = match format_text::clauses(pattern) {
+            Ok(clauses) => clauses,
+            Err(why) => {
+                self.problem(at, why);
+                return;
+            }
+        };
+        let [Expression { kind: Kind::List(items), .. }] = arguments else { return };
+        for (place, clause) in clauses.iter().enumerate() {
+            let Some((_, item)) = items.get(place) else {
+                self.problem(at, format!("index {place} out of range"));
+                return;
+            };
+            if let Some(why) = format_text::misuse(*clause, &item.result) {
+                self.problem(item.at, why);
+                return;
+            }
+        }
+        if items.len() > clauses.len() {
+            let why = format!(
+                "too many arguments supplied to string.format (expected {}, got {})",
+                clauses.len(),
+                items.len()
+            );
+            self.problem(at, why);
+        }
+    }
+
     fn literals(&mut self, function: &str, arguments: &[Expression]) {
-        let [Expression { at, kind: Kind::Literal(Literal::String(text)) }] = arguments else { return };
+        if let ("duration", [Expression { at, kind: Kind::Literal(Literal::Int(_)), .. }]) =
+            (function, arguments)
+        {
+            self.problem(*at, "invalid duration argument".to_owned());
+        }
+        let [Expression { at, kind: Kind::Literal(Literal::String(text)), .. }] = arguments else { return };
         let bad = match function {
             "duration" => crate::library::time::duration(text).is_none(),
             "timestamp" => crate::library::time::timestamp(text).is_none(),

@@ -22,7 +22,8 @@ impl<'a> Evaluator<'a> {
             (Value::Ip(one), Value::Ip(other)) => one == other,
             (Value::Range(one), Value::Range(other)) => one == other,
             (Value::Url(one), Value::Url(other)) => one == other,
-            (Value::Quantity(one), Value::Quantity(other)) => one.cmp(other).is_eq(),
+            (Value::Quantity(one), Value::Quantity(other)) => one.compare(*other).is_eq(),
+            (Value::Version(one), Value::Version(other)) => one.cmp(other).is_eq(),
             (Value::Format(one), Value::Format(other)) => one == other,
             (Value::String(one), Value::String(other)) => {
                 self.work(one.as_str().len() as u64 / 64)?;

@@ -12,8 +12,6 @@ pub(crate) struct Token {
 #[derive(Debug, Clone)]
 pub(crate) enum TokenKind {
     Identifier(String),
-    /// In backticks: a field whose name is no identifier.
-    Quoted(String),
     Literal(Literal),
     /// Operators, brackets and the word `in`.
     Symbol(&'static str),
@@ -120,13 +118,8 @@ impl Lexer<'_> {
             });
         }
         if first == '`' {
-            let start = self.at + 1;
-            let allowed = |character: char| character.is_ascii_alphanumeric() || "_.-/ ".contains(character);
-            let length = self.characters[start..].iter().take_while(|character| allowed(**character)).count();
-            if length > 0 && self.characters.get(start + length) == Some(&'`') {
-                self.at = start + length + 1;
-                return Ok(TokenKind::Quoted(self.characters[start..start + length].iter().collect()));
-            }
+            // Names in backticks are part of the language, and not of what rules may use.
+            return Err(Problem::new(self.at, "unsupported syntax: '`'"));
         }
         let Some(symbol) = SYMBOLS.iter().find(|symbol| self.starts_with(symbol)) else {
             return Err(self.unknown(self.at));

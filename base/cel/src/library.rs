@@ -1,20 +1,20 @@
 //! The functions, and what each costs.
 
-use regex_lite::Regex;
-
 use crate::error::EvaluationError;
 use crate::evaluate::Evaluator;
+use crate::pattern::Pattern;
 use crate::value::{List, Map, Value};
 
 mod arithmetic;
-mod conversions;
-mod format_text;
+pub(crate) mod conversions;
+pub(crate) mod format_text;
 pub(crate) mod formats;
 mod lists;
 pub(crate) mod network;
 mod optional;
 mod patterns;
-pub(crate) mod quantity;
+mod quantity;
+pub(crate) mod semver;
 mod strings;
 pub(crate) mod time;
 pub(crate) mod url;
@@ -25,7 +25,7 @@ pub(crate) type Outcome<'a> = Result<Value<'a>, EvaluationError>;
 pub(crate) fn call<'a>(
     evaluator: &mut Evaluator<'a>,
     function: &str,
-    regex: Option<&Regex>,
+    regex: Option<&Pattern>,
     arguments: &[Value<'a>],
 ) -> Outcome<'a> {
     let before = cost(function, arguments);
@@ -41,6 +41,7 @@ pub(crate) fn call<'a>(
         .or_else(|| optional::call(function, arguments))
         .or_else(|| time::call(function, arguments))
         .or_else(|| quantity::call(function, arguments))
+        .or_else(|| semver::call(function, arguments))
         .or_else(|| network::call(function, arguments))
         .or_else(|| url::call(function, arguments))
         .or_else(|| formats::call(function, arguments));
@@ -67,7 +68,7 @@ fn cost(function: &str, arguments: &[Value<'_>]) -> u64 {
             _ => size(0),
         },
         "url" | "lowerAscii" | "upperAscii" | "substring" | "trim" | "cidr" | "isIP" | "isCIDR"
-        | "quantity" | "isQuantity" => traversal(size(0)),
+        | "quantity" | "isQuantity" | "semver" | "isSemver" => traversal(size(0)),
         "ip" if matches!(arguments.first(), Some(Value::String(_))) => traversal(size(0)),
         "replace" | "split" | "ip.isCanonical" => traversal(size(0) * 2),
         "join" => 0,

@@ -79,7 +79,7 @@ impl Parser {
 
     fn shown(&self) -> String {
         match self.peek() {
-            TokenKind::Identifier(word) | TokenKind::Quoted(word) => word.clone(),
+            TokenKind::Identifier(word) => word.clone(),
             TokenKind::Literal(Literal::Null) => "null".to_owned(),
             TokenKind::Literal(Literal::Bool(value)) => value.to_string(),
             TokenKind::Literal(Literal::Int(value)) => value.to_string(),
@@ -126,7 +126,7 @@ impl Parser {
             let then = parser.binary(0)?;
             parser.expect(":")?;
             let otherwise = parser.expression()?;
-            Ok(Expression { at, kind: Kind::Conditional(Box::new([condition, then, otherwise])) })
+            Ok(Expression::new(at, Kind::Conditional(Box::new([condition, then, otherwise]))))
         })
     }
 
@@ -148,14 +148,14 @@ impl Parser {
             length += usize::from(*level > 1);
             let right = self.deeper(length, |parser| parser.binary(level + 1))?;
             left = match (*function, left) {
-                ("_||_", Expression { at, kind: Kind::Or(mut terms) })
-                | ("_&&_", Expression { at, kind: Kind::And(mut terms) }) => {
+                ("_||_", Expression { at, kind: Kind::Or(mut terms), .. })
+                | ("_&&_", Expression { at, kind: Kind::And(mut terms), .. }) => {
                     terms.push(right);
                     let kind = if *level == 0 { Kind::Or(terms) } else { Kind::And(terms) };
-                    Expression { at, kind }
+                    Expression::new(at, kind)
                 }
-                ("_||_", left) => Expression { at, kind: Kind::Or(vec![left, right]) },
-                ("_&&_", left) => Expression { at, kind: Kind::And(vec![left, right]) },
+                ("_||_", left) => Expression::new(at, Kind::Or(vec![left, right])),
+                ("_&&_", left) => Expression::new(at, Kind::And(vec![left, right])),
                 (function, left) => call(at, function, None, vec![left, right]),
             };
         }
@@ -201,10 +201,9 @@ impl Parser {
     }
 
     fn selected(&mut self, operand: Expression, at: usize, optional: bool) -> Result<Expression, Problem> {
-        let (field, quoted) = match self.peek() {
-            TokenKind::Identifier(word) => (word.clone(), false),
-            TokenKind::Quoted(word) => (word.clone(), true),
-            TokenKind::Symbol("in") => ("in".to_owned(), false),
+        let field = match self.peek() {
+            TokenKind::Identifier(word) => word.clone(),
+            TokenKind::Symbol("in") => "in".to_owned(),
             _ => {
                 let message = format!("Syntax error: no viable alternative at input '.{}'", self.shown());
                 return Err(Problem::new(self.at(), message));
@@ -212,21 +211,18 @@ impl Parser {
         };
         self.next += 1;
         let open = self.at();
-        if !quoted && !optional && self.takes("(") {
+        if !optional && self.takes("(") {
             let arguments = self.arguments(")")?;
             return member_call(open, operand, &field, arguments);
         }
         let access = if optional { Access::Optional } else { Access::Value };
-        Ok(Expression { at, kind: Kind::Select { operand: Box::new(operand), field: field.into(), access } })
+        Ok(Expression::new(at, Kind::Select { operand: Box::new(operand), field: field.into(), access }))
     }
 
     fn indexed(&mut self, operand: Expression, at: usize, optional: bool) -> Result<Expression, Problem> {
         let index = self.expression()?;
         self.expect("]")?;
-        Ok(Expression {
-            at,
-            kind: Kind::Index { operand: Box::new(operand), index: Box::new(index), optional },
-        })
+        Ok(Expression::new(at, Kind::Index { operand: Box::new(operand), index: Box::new(index), optional }))
     }
 
     fn arguments(&mut self, end: &str) -> Result<Vec<Expression>, Problem> {
@@ -252,7 +248,7 @@ impl Parser {
                 if matches!(literal, Literal::Int(i64::MIN)) && !self.negated() {
                     return Err(Problem::new(at, "invalid int literal"));
                 }
-                Ok(Expression { at, kind: Kind::Literal(literal) })
+                Ok(Expression::new(at, Kind::Literal(literal)))
             }
             TokenKind::Identifier(word) => {
                 self.next += 1;
@@ -287,7 +283,7 @@ impl Parser {
         }
         let open = self.at();
         if !self.takes("(") {
-            return Ok(Expression { at, kind: Kind::Identifier(word.into()) });
+            return Ok(Expression::new(at, Kind::Identifier(word.into())));
         }
         let mut arguments = self.arguments(")")?;
         if word == "has" && arguments.len() == 1 {
@@ -319,7 +315,7 @@ impl Parser {
                 break;
             }
         }
-        Ok(Expression { at, kind: Kind::List(items) })
+        Ok(Expression::new(at, Kind::List(items)))
     }
 
     fn map(&mut self, at: usize) -> Result<Expression, Problem> {
@@ -341,13 +337,13 @@ impl Parser {
                 break;
             }
         }
-        Ok(Expression { at, kind: Kind::Map(entries) })
+        Ok(Expression::new(at, Kind::Map(entries)))
     }
 }
 
 fn call(at: usize, function: &str, target: Option<Expression>, arguments: Vec<Expression>) -> Expression {
     let target = target.map(Box::new);
-    Expression { at, kind: Kind::Call { function: function.into(), target, arguments, regex: None } }
+    Expression::new(at, Kind::Call { function: function.into(), target, arguments, regex: None })
 }
 
 /// A call on something, which may be one of the macros.
@@ -360,7 +356,7 @@ fn member_call(
     let shape = match (name, arguments.len()) {
         ("all", 2) => Some((FoldKind::All, false)),
         ("exists", 2) => Some((FoldKind::Exists, false)),
-        ("exists_one" | "existsOne", 2) => Some((FoldKind::ExistsOne, false)),
+        ("exists_one", 2) => Some((FoldKind::ExistsOne, false)),
         ("map", 2 | 3) | ("filter", 2) => Some((FoldKind::List, false)),
         ("all", 3) => Some((FoldKind::All, true)),
         ("exists", 3) => Some((FoldKind::Exists, true)),
@@ -377,7 +373,7 @@ fn member_call(
                 body: Box::new(body),
                 flat: name == "optFlatMap",
             };
-            return Ok(Expression { at, kind });
+            return Ok(Expression::new(at, kind));
         }
         _ => None,
     };
@@ -393,7 +389,7 @@ fn member_call(
         (_, some) => (one, some),
     };
     let fold = Fold { kind, range: operand, variable: first, second, filter, transform };
-    Ok(Expression { at, kind: Kind::Fold(Box::new(fold)) })
+    Ok(Expression::new(at, Kind::Fold(Box::new(fold))))
 }
 
 fn variable(argument: &Expression) -> Result<Box<str>, Problem> {

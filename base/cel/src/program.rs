@@ -2,13 +2,16 @@
 
 use serde_json::Value as Json;
 
-use crate::ast::Expression;
+use crate::ast::{Expression, Kind, Literal};
 use crate::check::Checker;
 use crate::error::{CompileError, EvaluationError, Problem};
+use crate::estimate::{self, Extent};
 use crate::evaluate::Evaluator;
+use crate::library::conversions;
 use crate::parser;
+use crate::pattern::Pattern;
 use crate::types::Type;
-use crate::value::Value;
+use crate::value::{Text, Value};
 
 /// An expression, ready to be evaluated any number of times.
 #[derive(Debug)]
@@ -63,9 +66,19 @@ impl Program {
         &self.kind
     }
 
+    /// Why the expression can never have a value, where that shows without any: a text that is no number, or no pattern.
+    pub fn instantiation_error(&self) -> Option<String> {
+        instantiation(&self.root)
+    }
+
     /// Whether the expression mentions a variable.
     pub fn uses(&self, variable: &str) -> bool {
         self.used.iter().any(|used| used == variable)
+    }
+
+    /// What an evaluation may cost at most, in Kubernetes' units, where the variables are as large as `root` says.
+    pub fn estimate(&self, root: &Extent) -> u64 {
+        estimate::cost(&self.root, root)
     }
 
     /// Evaluates the expression, and gives up beyond the limit.
@@ -89,5 +102,25 @@ impl Program {
             other => Answer::Other(other.type_name()),
         });
         Evaluation { answer, cost: evaluator.cost() }
+    }
+}
+
+fn instantiation(expression: &Expression) -> Option<String> {
+    let inner = || expression.parts().into_iter().find_map(instantiation);
+    let Kind::Call { function, arguments, .. } = &expression.kind else { return inner() };
+    let texts: Vec<_> = arguments
+        .iter()
+        .map_while(|argument| match &argument.kind {
+            Kind::Literal(Literal::String(text)) => Some(text),
+            _ => None,
+        })
+        .collect();
+    match (function.as_ref(), texts.as_slice()) {
+        ("bool" | "int" | "uint" | "double", [text]) => {
+            let given = [Value::String(Text::Borrowed(text))];
+            conversions::call(function, &given)?.err().map(|error| error.to_string())
+        }
+        ("find" | "findAll", [pattern]) => Pattern::new(pattern).err().map(|error| error.to_string()),
+        _ => inner(),
     }
 }

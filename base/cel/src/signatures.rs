@@ -28,11 +28,12 @@ pub(crate) static SIGNATURES: LazyLock<HashMap<&'static str, Vec<Signature>>> = 
 });
 
 /// Types of the libraries, by the word the table uses.
-const OPAQUE: [(&str, &str); 5] = [
+const OPAQUE: [(&str, &str); 6] = [
     ("IP", "net.IP"),
     ("CIDR", "net.CIDR"),
     ("URL", "kubernetes.URL"),
     ("Quantity", "kubernetes.Quantity"),
+    ("Semver", "kubernetes.Semver"),
     ("Format", crate::library::formats::TYPE),
 ];
 
@@ -240,24 +241,38 @@ const TABLE: &str = "
     strings.quote(string) string
     list(string) -> join() string
     list(string) -> join(string) string
-    list(A) -> isSorted() bool
+    list(int) -> isSorted() bool
+    list(uint) -> isSorted() bool
+    list(double) -> isSorted() bool
+    list(bool) -> isSorted() bool
+    list(duration) -> isSorted() bool
+    list(timestamp) -> isSorted() bool
+    list(string) -> isSorted() bool
+    list(bytes) -> isSorted() bool
     list(int) -> sum() int
     list(uint) -> sum() uint
     list(double) -> sum() double
     list(duration) -> sum() duration
-    list(A) -> min() A
-    list(A) -> max() A
+    list(int) -> min() int
+    list(uint) -> min() uint
+    list(double) -> min() double
+    list(bool) -> min() bool
+    list(duration) -> min() duration
+    list(timestamp) -> min() timestamp
+    list(string) -> min() string
+    list(bytes) -> min() bytes
+    list(int) -> max() int
+    list(uint) -> max() uint
+    list(double) -> max() double
+    list(bool) -> max() bool
+    list(duration) -> max() duration
+    list(timestamp) -> max() timestamp
+    list(string) -> max() string
+    list(bytes) -> max() bytes
     list(A) -> indexOf(A) int
     list(A) -> lastIndexOf(A) int
-    list(A) -> slice(int, int) list(A)
-    list(A) -> distinct() list(A)
-    list(A) -> reverse() list(A)
-    list(A) -> sort() list(A)
-    list(dyn) -> flatten() list(dyn)
-    list(dyn) -> flatten(int) list(dyn)
     list(A) -> first() optional(A)
     list(A) -> last() optional(A)
-    lists.range(int) list(int)
     string -> find(string) string
     string -> findAll(string) list(string)
     string -> findAll(string, int) list(string)
@@ -292,7 +307,7 @@ const TABLE: &str = "
     CIDR -> masked() CIDR
     quantity(string) Quantity
     isQuantity(string) bool
-    Quantity -> sign() int
+    sign(Quantity) int
     Quantity -> isGreaterThan(Quantity) bool
     Quantity -> isLessThan(Quantity) bool
     Quantity -> compareTo(Quantity) int
@@ -303,12 +318,24 @@ const TABLE: &str = "
     Quantity -> add(int) Quantity
     Quantity -> sub(Quantity) Quantity
     Quantity -> sub(int) Quantity
+    semver(string) Semver
+    semver(string, bool) Semver
+    isSemver(string) bool
+    isSemver(string, bool) bool
+    Semver -> major() int
+    Semver -> minor() int
+    Semver -> patch() int
+    Semver -> isGreaterThan(Semver) bool
+    Semver -> isLessThan(Semver) bool
+    Semver -> compareTo(Semver) int
     format.named(string) optional(Format)
     Format -> validate(string) optional(list(string))
     optional.of(A) optional(A)
     optional.ofNonZeroValue(A) optional(A)
     optional.none() optional(A)
     optional(A) -> value() A
+    optional.unwrap(list(optional(A))) list(A)
+    list(optional(A)) -> unwrapOpt() list(A)
     optional(A) -> hasValue() bool
     optional(A) -> or(optional(A)) optional(A)
     optional(A) -> orValue(A) A

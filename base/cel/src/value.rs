@@ -12,9 +12,10 @@ use serde_json::Value as Json;
 
 use crate::error::EvaluationError;
 use crate::library::network::Range;
-use crate::library::quantity::Quantity;
+use crate::library::semver::Version;
 use crate::library::time;
 use crate::library::url::Url;
+use crate::quantity::Quantity;
 use crate::types::{Identity, ListType, ObjectType, Type};
 
 static ANY: Type = Type::Dyn;
@@ -38,7 +39,8 @@ pub(crate) enum Value<'a> {
     Ip(IpAddr),
     Range(Range),
     Url(Rc<Url>),
-    Quantity(Rc<Quantity>),
+    Quantity(Quantity),
+    Version(Rc<Version>),
     Format(&'static str),
 }
 
@@ -144,6 +146,7 @@ impl<'a> Value<'a> {
             Self::Range(_) => "net.CIDR",
             Self::Url(_) => "kubernetes.URL",
             Self::Quantity(_) => "kubernetes.Quantity",
+            Self::Version(_) => "kubernetes.Semver",
             Self::Format(_) => crate::library::formats::TYPE,
         }
     }

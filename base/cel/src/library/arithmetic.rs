@@ -14,7 +14,9 @@ pub(super) fn call<'a>(
         ("!_", [Value::Bool(value)]) => Ok(Value::Bool(!value)),
         ("-_", [Value::Int(value)]) => integer(value.checked_neg()),
         ("-_", [Value::Double(value)]) => Ok(Value::Double(-value)),
-        ("_+_" | "_-_" | "_*_" | "_/_" | "_%_", [one, other]) => binary(evaluator, function, one, other)?,
+        // Which operator it was is not told.
+        ("_+_" | "_-_" | "_*_" | "_/_" | "_%_", [one, other]) => binary(evaluator, function, one, other)
+            .unwrap_or(Err(EvaluationError::NoSuchOverload { function: None })),
         _ => return None,
     })
 }

@@ -4,7 +4,7 @@ use super::{Outcome, time};
 use crate::error::EvaluationError;
 use crate::value::Value;
 
-pub(super) fn call<'a>(function: &str, arguments: &[Value<'a>]) -> Option<Outcome<'a>> {
+pub(crate) fn call<'a>(function: &str, arguments: &[Value<'a>]) -> Option<Outcome<'a>> {
     let [value] = arguments else { return None };
     Some(match function {
         "type" => Ok(Value::Type(value.type_name())),
@@ -146,11 +146,9 @@ pub(super) fn shortest(value: f64) -> String {
     if value.is_infinite() {
         return if value > 0.0 { "+Inf" } else { "-Inf" }.to_owned();
     }
-    if value == 0.0 || (1e-4..1e21).contains(&value.abs()) {
-        return format!("{value}");
-    }
     let text = format!("{value:e}");
     match text.split_once('e') {
+        Some((_, exponent)) if (-4..6).contains(&exponent.parse().unwrap_or(0)) => format!("{value}"),
         Some((digits, exponent)) => {
             let (sign, exponent) = exponent.strip_prefix('-').map_or(('+', exponent), |rest| ('-', rest));
             format!("{digits}e{sign}{exponent:0>2}")

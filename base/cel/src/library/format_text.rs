@@ -3,6 +3,7 @@
 use super::conversions::shortest;
 use super::{Outcome, strings, time};
 use crate::error::EvaluationError;
+use crate::types::Type;
 use crate::value::{List, Value};
 
 pub(super) fn format<'a>(pattern: &str, values: &List<'a>) -> Outcome<'a> {
@@ -41,6 +42,52 @@ pub(super) fn format<'a>(pattern: &str, values: &List<'a>) -> Outcome<'a> {
     Ok(Value::text(made))
 }
 
+/// What a written pattern asks for: its clauses in order. What is said about one that is none.
+pub(crate) fn clauses(pattern: &str) -> Result<Vec<char>, String> {
+    let mut characters = pattern.chars().peekable();
+    let mut found = Vec::new();
+    while let Some(character) = characters.next() {
+        if character != '%' {
+            continue;
+        }
+        if characters.next_if_eq(&'.').is_some() {
+            while characters.next_if(char::is_ascii_digit).is_some() {}
+        }
+        match characters.next() {
+            None => return Err("unexpected end of string".to_owned()),
+            Some('%') => {}
+            Some(clause) if "sdfebxXo".contains(clause) => found.push(clause),
+            Some(clause) => {
+                return Err(format!(
+                    "could not parse formatting clause: unrecognized formatting clause \"{clause}\""
+                ));
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// Why a value of this type cannot be shown by a clause.
+pub(crate) fn misuse(clause: char, kind: &Type) -> Option<String> {
+    let (fits, what) = match clause {
+        'd' => (matches!(kind, Type::Int | Type::Uint), "decimal clause can only be used on integers"),
+        'f' => (matches!(kind, Type::Double), "fixed-point clause can only be used on doubles"),
+        'e' => (matches!(kind, Type::Double), "scientific clause can only be used on doubles"),
+        'o' => (matches!(kind, Type::Int | Type::Uint), "octal clause can only be used on integers"),
+        'b' => (
+            matches!(kind, Type::Int | Type::Uint | Type::Bool),
+            "only integers and bools can be formatted as binary",
+        ),
+        'x' | 'X' => (
+            matches!(kind, Type::Int | Type::Uint | Type::String | Type::Bytes),
+            "only integers, byte buffers, and strings can be formatted as hex",
+        ),
+        _ => return None,
+    };
+    let fits = fits || kind.is_dyn();
+    (!fits).then(|| format!("error during formatting: {what}, was given {kind}"))
+}
+
 fn clause_of(
     made: &mut String,
     clause: char,
@@ -67,8 +114,8 @@ fn clause_of(
             let digits = precision.unwrap_or(6);
             match clause {
                 _ if !number.is_finite() => made.push_str(&special(number)),
-                'f' => made.push_str(&format!("{number:.digits$}")),
-                _ => made.push_str(&scientific(number, digits)),
+                'f' => made.push_str(&grouped(&format!("{number:.digits$}"))),
+                _ => made.push_str(&scientific(number)),
             }
         }
         ('b', Value::Bool(value)) => made.push(if *value { '1' } else { '0' }),
@@ -114,15 +161,29 @@ fn special(number: f64) -> String {
     .to_owned()
 }
 
-fn scientific(number: f64, digits: usize) -> String {
-    let text = format!("{number:.digits$e}");
-    match text.split_once('e') {
-        Some((digits, exponent)) => {
-            let (sign, exponent) = exponent.strip_prefix('-').map_or(('+', exponent), |rest| ('-', rest));
-            format!("{digits}e{sign}{exponent:0>2}")
+/// With a comma between thousands, as people in some places write numbers.
+fn grouped(text: &str) -> String {
+    let (sign, rest) = text.strip_prefix('-').map_or(("", text), |rest| ("-", rest));
+    let (whole, fraction) = rest.split_at(rest.find('.').unwrap_or(rest.len()));
+    let mut made = sign.to_owned();
+    for (place, digit) in whole.chars().enumerate() {
+        if place > 0 && (whole.len() - place) % 3 == 0 {
+            made.push(',');
         }
-        None => text,
+        made.push(digit);
     }
+    made + fraction
+}
+
+/// `1.5×10³`, with six digits whatever was asked for, and an exponent of at least two.
+fn scientific(number: f64) -> String {
+    const RAISED: [char; 10] = ['⁰', '¹', '²', '³', '⁴', '⁵', '⁶', '⁷', '⁸', '⁹'];
+    let text = format!("{number:.6e}");
+    let Some((digits, exponent)) = text.split_once('e') else { return text };
+    let (sign, exponent) = exponent.strip_prefix('-').map_or(("", exponent), |rest| ("⁻", rest));
+    let raised = format!("{exponent:0>2}");
+    let raised = raised.bytes().map(|digit| RAISED[usize::from(digit.saturating_sub(b'0')) % 10]);
+    format!("{digits}×10{sign}{}", raised.collect::<String>())
 }
 
 /// What `%s` makes of a value.
@@ -149,7 +210,7 @@ fn shown(made: &mut String, value: &Value<'_>) -> Result<(), EvaluationError> {
                     made.push_str(", ");
                 }
                 if let Some(item) = list.get(place)? {
-                    shown(made, &item)?;
+                    shown_inside(made, &item)?;
                 }
             }
             made.push(']');
@@ -159,9 +220,9 @@ fn shown(made: &mut String, value: &Value<'_>) -> Result<(), EvaluationError> {
             let mut entries = Vec::new();
             for (key, value) in map.entries()? {
                 let (mut name, mut text) = (String::new(), String::new());
-                shown(&mut name, &key)?;
-                shown(&mut text, &value)?;
-                entries.push(format!("{name}: {text}"));
+                shown_inside(&mut name, &key)?;
+                shown_inside(&mut text, &value)?;
+                entries.push(format!("{name}:{text}"));
             }
             entries.sort();
             made.push_str(&entries.join(", "));
@@ -174,6 +235,19 @@ fn shown(made: &mut String, value: &Value<'_>) -> Result<(), EvaluationError> {
             );
             return Err(EvaluationError::Failed(message));
         }
+    }
+    Ok(())
+}
+
+/// What `%s` makes of a value in a list or a map: it tells what it is.
+fn shown_inside(made: &mut String, value: &Value<'_>) -> Result<(), EvaluationError> {
+    match value {
+        Value::String(text) => made.push_str(&quoted(text.as_str())),
+        Value::Bytes(bytes) => made.push_str(&format!("b{}", quoted(&String::from_utf8_lossy(bytes)))),
+        Value::Duration(span) => made.push_str(&format!("duration({:?})", time::shown(*span))),
+        Value::Timestamp(moment) => made.push_str(&format!("timestamp({:?})", moment.to_string())),
+        Value::Double(number) if number.is_finite() => made.push_str(&format!("{number:.6}")),
+        other => shown(made, other)?,
     }
     Ok(())
 }

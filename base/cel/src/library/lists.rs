@@ -7,17 +7,11 @@ use crate::error::EvaluationError;
 use crate::evaluate::Evaluator;
 use crate::value::Value;
 
-/// The longest list that `lists.range` makes.
-const LONGEST: i64 = 1_000_000;
-
 pub(super) fn call<'a>(
     evaluator: &mut Evaluator<'a>,
     function: &str,
     arguments: &[Value<'a>],
 ) -> Option<Outcome<'a>> {
-    if let ("lists.range", [Value::Int(count)]) = (function, arguments) {
-        return Some(range(evaluator, *count));
-    }
     let (first, rest) = arguments.split_first()?;
     let items = match list(first)?.items() {
         Ok(items) => items,
@@ -35,12 +29,7 @@ pub(super) fn call<'a>(
         ("lastIndexOf", [wanted]) => place(evaluator, items.iter().enumerate().rev(), wanted),
         ("first", []) => Ok(items.into_iter().next().map_or(Value::Optional(None), Value::some)),
         ("last", []) => Ok(items.into_iter().next_back().map_or(Value::Optional(None), Value::some)),
-        ("reverse", []) => Ok(Value::list(items.into_iter().rev().collect())),
-        ("slice", [Value::Int(start), Value::Int(end)]) => slice(&items, *start, *end),
-        ("distinct", []) => distinct(evaluator, items),
-        ("sort", []) => sort(items),
-        ("flatten", []) => flatten(evaluator, items, 1),
-        ("flatten", [Value::Int(depth)]) => flatten(evaluator, items, *depth),
+        ("unwrapOpt" | "optional.unwrap", []) => unwrapped(items),
         ("sets.contains", [other]) => includes(evaluator, first, other),
         ("sets.equivalent", [other]) => match includes(evaluator, first, other) {
             Ok(Value::Bool(true)) => includes(evaluator, other, first),
@@ -49,14 +38,6 @@ pub(super) fn call<'a>(
         ("sets.intersects", [other]) => intersects(evaluator, other, &items),
         _ => return None,
     })
-}
-
-fn range<'a>(evaluator: &mut Evaluator<'a>, count: i64) -> Outcome<'a> {
-    if count > LONGEST {
-        return Err(EvaluationError::CostLimit);
-    }
-    evaluator.charge(u64::try_from(count).unwrap_or_default())?;
-    Ok(Value::list((0..count).map(Value::Int).collect()))
 }
 
 fn incomparable(function: &str) -> EvaluationError {
@@ -112,70 +93,16 @@ fn place<'v, 'a: 'v>(
     Ok(Value::Int(-1))
 }
 
-fn slice<'a>(items: &[Value<'a>], start: i64, end: i64) -> Outcome<'a> {
-    let refused = |why: &str| Err(EvaluationError::failed(format!("cannot slice({start}, {end}), {why}")));
-    let (Ok(from), Ok(to)) = (usize::try_from(start), usize::try_from(end)) else {
-        return refused("negative indexes not supported");
-    };
-    if from > to {
-        return refused("start index must be less than or equal to end index");
-    }
-    if to > items.len() {
-        return refused(&format!("list is length {}", items.len()));
-    }
-    Ok(Value::list(items[from..to].to_vec()))
-}
-
-fn distinct<'a>(evaluator: &mut Evaluator<'a>, items: Vec<Value<'a>>) -> Outcome<'a> {
-    let mut kept: Vec<Value<'a>> = Vec::new();
+/// The values that are there.
+fn unwrapped<'a>(items: Vec<Value<'a>>) -> Outcome<'a> {
+    let mut values = Vec::with_capacity(items.len());
     for item in items {
-        let mut known = false;
-        for one in &kept {
-            evaluator.charge(1)?;
-            if evaluator.equal(one, &item)? {
-                known = true;
-                break;
-            }
-        }
-        if !known {
-            kept.push(item);
+        match item {
+            Value::Optional(inner) => values.extend(inner.map(|value| value.as_ref().clone())),
+            _ => return Err(EvaluationError::overload("unwrapOpt")),
         }
     }
-    Ok(Value::list(kept))
-}
-
-fn sort<'a>(mut items: Vec<Value<'a>>) -> Outcome<'a> {
-    if items.windows(2).any(|pair| pair[0].compare(&pair[1]).is_none()) {
-        return Err(EvaluationError::failed("list elements must be comparable"));
-    }
-    items.sort_by(|one, other| one.compare(other).unwrap_or(Ordering::Equal));
-    Ok(Value::list(items))
-}
-
-fn flatten<'a>(evaluator: &mut Evaluator<'a>, items: Vec<Value<'a>>, depth: i64) -> Outcome<'a> {
-    if depth < 0 {
-        return Err(EvaluationError::failed("level must be non-negative"));
-    }
-    let mut flat = items;
-    for _ in 0..depth {
-        let mut next = Vec::with_capacity(flat.len());
-        let mut nested = false;
-        for item in flat {
-            match item {
-                Value::List(list) => {
-                    nested = true;
-                    next.extend(list.items()?);
-                }
-                other => next.push(other),
-            }
-        }
-        evaluator.work(next.len() as u64)?;
-        flat = next;
-        if !nested {
-            break;
-        }
-    }
-    Ok(Value::list(flat))
+    Ok(Value::list(values))
 }
 
 /// Whether everything of the second is in the first.

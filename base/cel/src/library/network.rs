@@ -116,7 +116,7 @@ pub(super) fn call<'a>(function: &str, arguments: &[Value<'a>]) -> Option<Outcom
 
 fn unparsable(text: &str) -> EvaluationError {
     EvaluationError::failed(format!(
-        "network address parse error during conversion from string: netip.ParsePrefix(\"{text}\"): no '/'"
+        "network address parse error during conversion from string: network address parse error during conversion from string: netip.ParsePrefix(\"{text}\"): no '/'"
     ))
 }
 

@@ -2,15 +2,14 @@
 
 use std::borrow::Cow;
 
-use regex_lite::Regex;
-
 use super::{Outcome, text};
 use crate::error::EvaluationError;
+use crate::pattern::Pattern;
 use crate::value::Value;
 
 pub(super) fn call<'a>(
     function: &str,
-    regex: Option<&Regex>,
+    regex: Option<&Pattern>,
     arguments: &[Value<'a>],
 ) -> Option<Outcome<'a>> {
     if !matches!(function, "matches" | "find" | "findAll") {
@@ -20,19 +19,17 @@ pub(super) fn call<'a>(
     let (subject, pattern) = (text(subject)?, text(pattern)?);
     let regex = match regex {
         Some(regex) => Cow::Borrowed(regex),
-        None => match Regex::new(pattern) {
+        None => match Pattern::new(pattern) {
             Ok(regex) => Cow::Owned(regex),
-            Err(error) => return Some(Err(EvaluationError::failed(format!("Illegal regex: {error}")))),
+            Err(error) => return Some(Err(EvaluationError::failed(error.to_string()))),
         },
     };
+    let all = |limit: usize| super::texts(regex.all(subject, limit).into_iter().map(str::to_owned));
     Some(Ok(match (function, rest) {
         ("matches", []) => Value::Bool(regex.is_match(subject)),
-        ("find", []) => Value::text(regex.find(subject).map(|found| found.as_str()).unwrap_or_default()),
-        ("findAll", []) => super::texts(regex.find_iter(subject).map(|found| found.as_str().to_owned())),
-        ("findAll", [Value::Int(limit)]) => {
-            let limit = usize::try_from(*limit).unwrap_or(usize::MAX);
-            super::texts(regex.find_iter(subject).take(limit).map(|found| found.as_str().to_owned()))
-        }
+        ("find", []) => Value::text(regex.all(subject, 1).first().copied().unwrap_or_default()),
+        ("findAll", []) => all(usize::MAX),
+        ("findAll", [Value::Int(limit)]) => all(usize::try_from(*limit).unwrap_or(usize::MAX)),
         _ => return None,
     }))
 }

@@ -107,9 +107,12 @@ pub(super) fn call<'a>(function: &str, arguments: &[Value<'a>]) -> Option<Outcom
             match Url::parse(text) {
                 Some(url) => Value::Url(Rc::new(url)),
                 None => {
-                    let message = format!(
-                        "URL parse error during conversion from string: parse \"{text}\": invalid URI for request"
-                    );
+                    let why = match text.starts_with(':') {
+                        true => "missing protocol scheme",
+                        false => "invalid URI for request",
+                    };
+                    let message =
+                        format!("URL parse error during conversion from string: parse \"{text}\": {why}");
                     return Some(Err(EvaluationError::Failed(message)));
                 }
             }
