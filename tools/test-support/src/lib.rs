@@ -24,6 +24,7 @@
 pub mod engine;
 pub mod environment;
 pub mod eventually;
+pub mod modules;
 pub mod postgres;
 pub mod process;
 pub mod python;
