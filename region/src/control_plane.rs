@@ -14,7 +14,7 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use kube::Client;
 use pilothouse_http::{CertificateError, CertificateSource, TlsFiles};
-use pilothouse_kubeapi::{NodeDialer, StaticTokens, StaticTokensError};
+use pilothouse_kubeapi::{Anonymous, NodeDialer, StaticTokens, StaticTokensError};
 use pilothouse_pki::{Authority, AuthorityRequest, Bundle, Identity, LeafRequest, PrivateKey, Subject};
 use pilothouse_runtime::{Clock, Shutdown};
 use pilothouse_store::{Keyring, Location, Options, Store};
@@ -69,6 +69,9 @@ pub struct Config {
     pub volume_root: Option<PathBuf>,
     /// Tokens of users, one line each: `token,user,uid,"group,group"`.
     pub token_file: Option<PathBuf>,
+    /// Who may come without a certificate and without a token: `off`, `public-pages` or `on`.
+    #[serde(default)]
+    pub anonymous: Anonymous,
     /// Whether controllers and scheduler run beside the API server.
     #[serde(default = "on")]
     pub controllers: bool,
@@ -197,6 +200,9 @@ impl ControlPlane {
             version: config.version,
             service_cidr: config.service_cidr,
             advertise: config.advertise,
+            anonymous: config.anonymous,
+            // Workers of hosted clusters say at registration what they are for.
+            node_label_domains: vec!["node-role.kubernetes.io".to_owned()],
             ..pilothouse_kubeapi::Config::default()
         };
         let api = pilothouse_kubeapi::Service::build(api_config, deps).await?.with_static_tokens(tokens);

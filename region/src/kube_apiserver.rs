@@ -15,6 +15,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
+pub use pilothouse_kubeapi::Anonymous;
 use pilothouse_pki::{AlternativeName, Bundle, Credential, FileError, Identity, Kubeconfig, KubeconfigError};
 use pilothouse_runtime::{Clock, Shutdown};
 
@@ -40,6 +41,8 @@ pub struct Options {
     pub client_authorities: Option<PathBuf>,
     /// Tokens of users, one line each: `token,user,uid,"group,group"`.
     pub token_file: Option<PathBuf>,
+    /// Who may come without a certificate and without a token.
+    pub anonymous: Anonymous,
     /// The key that signs service account tokens. One in the folder, if nothing is said.
     pub service_account_key: Option<PathBuf>,
     /// Who signs them, as a URL.
@@ -164,6 +167,7 @@ impl KubeApiServer {
             kubelet_client_key: kubelet_client.key,
             volume_root: None,
             token_file: options.token_file,
+            anonymous: options.anonymous,
             controllers: options.controllers,
         };
         let plane = ControlPlane::build(config, clock, shutdown).await?;

@@ -175,6 +175,7 @@ impl Site {
             kubelet_client_key: kubelet_client.key,
             volume_root: Some(self.files().volumes()),
             token_file: None,
+            anonymous: pilothouse_kubeapi::Anonymous::default(),
             controllers: true,
         };
         let nodes = Arc::new(IntoNode(Dialer::new(self.files().node_socket())));

@@ -5,7 +5,7 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use pilothouse_pki::{AlternativeName, Certificate};
+use pilothouse_pki::{AlternativeName, Certificate, Fingerprint};
 use serde::{Deserialize, Serialize};
 
 /// The names of peers that may call a listener: a certificate's DNS name, URI or common name.
@@ -18,6 +18,7 @@ pub struct PeerIdentity {
     common_name: String,
     organizations: Vec<String>,
     names: BTreeSet<AlternativeName>,
+    fingerprint: Fingerprint,
 }
 
 /// The other end of a connection. A request extension on everything a [`Listener`](crate::Listener) serves.
@@ -55,7 +56,13 @@ impl PeerIdentity {
             common_name: certificate.subject().common_name().to_owned(),
             organizations: certificate.subject().organizations().to_vec(),
             names: certificate.names().clone(),
+            fingerprint: certificate.fingerprint(),
         }
+    }
+
+    /// Which certificate it is, of those with the same names.
+    pub fn fingerprint(&self) -> Fingerprint {
+        self.fingerprint
     }
 
     /// The common name: to Kubernetes, the user.

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use anyhow::anyhow;
 use comfy_table::Table;
 use pilothouse_pki::AlternativeName;
-use pilothouse_region::kube_apiserver::{KubeApiServer, Options, Serving};
+use pilothouse_region::kube_apiserver::{Anonymous, KubeApiServer, Options, Serving};
 use pilothouse_runtime::config::SecretFile;
 use pilothouse_runtime::{Clock, Shutdown, telemetry};
 use serde::Serialize;
@@ -88,6 +88,9 @@ struct TrustArgs {
     /// Tokens that users show, one line each: `token,user,uid,"group,group"`
     #[arg(long, value_name = "FILE")]
     token_auth_file: Option<PathBuf>,
+    /// Let everybody in as `system:anonymous`, or nobody [default: only to `/livez`, `/readyz`, `/healthz` and `/version`]
+    #[arg(long, value_name = "BOOL")]
+    anonymous_auth: Option<bool>,
     /// The key that signs tokens of service accounts [default: one it makes]
     #[arg(long, value_name = "FILE")]
     service_account_signing_key_file: Option<PathBuf>,
@@ -151,6 +154,11 @@ impl Args {
             names: trust.tls_san,
             client_authorities: trust.client_ca_file,
             token_file: trust.token_auth_file,
+            anonymous: match trust.anonymous_auth {
+                None => Anonymous::default(),
+                Some(true) => Anonymous::On,
+                Some(false) => Anonymous::Off,
+            },
             service_account_key: trust.service_account_signing_key_file,
             issuer: trust.service_account_issuer,
             version: self.kubernetes_version,

@@ -1,27 +1,65 @@
-//! What is decided about an object by others: limits and quotas of its namespace.
+//! What is decided about an object by others: limits and quotas of its namespace, and who writes it.
 //!
 //! [`prepare`] fills in what limits say, before the object is validated; [`check`] refuses what exceeds
 //! them, afterwards. Both read the cache, and neither costs anything where nobody has set a limit.
 
 use std::sync::Arc;
 
-use serde_json::Value;
-use tokio::sync::OwnedMutexGuard;
+use serde_json::{Value, json};
 
+use crate::authentication::User;
 use crate::catalogue::Resource;
+use crate::escalation;
 use crate::server::Server;
 use crate::status::Failure;
 use crate::storage::Cache;
 
+mod certificates;
+mod classes;
 mod limits;
+pub(crate) mod nodes;
 mod priority;
 mod quota;
 mod usage;
 
-pub(crate) use quota::{Quotas, run};
+pub(crate) use quota::{Quotas, Turn, run};
 
-/// Held until the write is in the cache, where the next one looks.
-pub(crate) type Turn = OwnedMutexGuard<()>;
+/// Whether this user may write this: nobody grants what they do not have, and a node writes only what is its own.
+pub(crate) fn permit(
+    server: &Server,
+    user: &User,
+    namespace: &str,
+    change: &nodes::Change<'_>,
+) -> Result<(), Failure> {
+    escalation::admit(server, user, change.resource, namespace, change.new, change.old)?;
+    if change.resource.group == "certificates.k8s.io" {
+        certificates::admit(server, user, change)?;
+    }
+    nodes::admit_write(server, user, change)
+}
+
+/// Fills in what others decide about a new object, once what it says itself is complete.
+pub(crate) fn complete(server: &Server, resource: &Resource, object: &mut Value) -> Result<(), Failure> {
+    let cache = server.storage.cache();
+    match (resource.group.as_ref(), resource.plural.as_ref()) {
+        ("", "pods") => classes::of_runtime(cache, resource, object)?,
+        ("", "persistentvolumeclaims") => classes::of_claim(cache, object),
+        ("networking.k8s.io", "ingresses") => classes::of_ingress(cache, object),
+        ("", "nodes") => not_ready(object),
+        _ => {}
+    }
+    Ok(())
+}
+
+/// Nothing is placed on a node before it has said that it is ready. Whoever sees to it that nodes are well takes this off.
+fn not_ready(node: &mut Value) {
+    const KEY: &str = "node.kubernetes.io/not-ready";
+    let taints = items(node, "/spec/taints");
+    if !taints.iter().any(|taint| taint["key"] == KEY && taint["effect"] == "NoSchedule") {
+        let taint = json!({ "key": KEY, "effect": "NoSchedule" });
+        node["spec"]["taints"] = json!([taints, &[taint]].concat());
+    }
+}
 
 /// Fills in a new object.
 pub(crate) fn prepare(server: &Server, resource: &Resource, namespace: &str, object: &mut Value) {
@@ -50,6 +88,10 @@ pub(crate) async fn check(
     };
     if limited && resource.group.is_empty() {
         limits::check(&objects(server.storage.cache(), "limitranges", namespace), resource, new)?;
+    }
+    if let (true, Some(old)) = (resource.is("", "persistentvolumeclaims"), old) {
+        classes::growth(server.storage.cache(), old, new)
+            .map_err(|why| Failure::forbidden(resource, text(new, "/metadata/name"), why))?;
     }
     server.quotas.check(server, resource, namespace, new, old).await
 }

@@ -54,7 +54,7 @@ async fn pass(server: &Arc<Server>) -> Result<(), Failure> {
 }
 
 /// The rules of all roles that a role selects, each once.
-fn gathered(role: &Value, roles: &[Value]) -> Vec<Value> {
+pub(crate) fn gathered(role: &Value, roles: &[Value]) -> Vec<Value> {
     let mut rules: Vec<Value> = Vec::new();
     for selector in role["aggregationRule"]["clusterRoleSelectors"].as_array().into_iter().flatten() {
         let Some(selector) = LabelSelector::from_object(selector) else { continue };

@@ -1,17 +1,18 @@
 //! Who is asking.
 //!
-//! A client certificate that TLS has verified names user and groups; a bearer token is one of a file, or a
-//! service account's; who shows neither is `system:anonymous`. A credential that is shown and not good is refused: falling
-//! back to anonymous would hide the mistake.
+//! A client certificate that TLS has verified names user and groups; a bearer token is one of a file, a service account's, or
+//! one that lets a new node in. Who shows neither is `system:anonymous`, where the configuration lets them be. A credential
+//! that is shown and not good is refused: falling back to anonymous would hide the mistake.
 
 use std::collections::BTreeMap;
 
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
-use pilothouse_http::Peer;
+use pilothouse_http::{Peer, PeerIdentity};
 use serde_json::{Value, json};
 
 use crate::authorization::{Attributes, ResourceAttributes};
+use crate::bootstrap_tokens;
 use crate::server::Server;
 use crate::status::Failure;
 use crate::tokens::Claims;
@@ -26,6 +27,8 @@ pub(crate) struct User {
 }
 
 const AUTHENTICATED: &str = "system:authenticated";
+/// What of a user's says by which credential they came.
+const CREDENTIAL: &str = "authentication.kubernetes.io/credential-id";
 
 impl User {
     pub(crate) fn is_in(&self, group: &str) -> bool {
@@ -62,27 +65,40 @@ pub(crate) fn authenticate(
     server: &Server,
     peer: Option<&Peer>,
     headers: &HeaderMap,
+    path: &str,
 ) -> Result<User, Failure> {
     let user = match (peer.and_then(Peer::identity), bearer(headers)) {
         (Some(identity), _) => User {
             name: identity.common_name().to_owned(),
             groups: identity.organizations().to_vec(),
+            extra: BTreeMap::from([(CREDENTIAL.to_owned(), vec![credential(identity)])]),
             ..User::default()
         }
         .authenticated(),
-        (None, Some(token)) => match server.static_tokens.find(token) {
+        (None, Some(token)) => match by_fixed_token(server, token) {
             Some(user) => user,
             None => by_token(server, token, &[server.tokens.issuer().to_owned()])?.0,
         },
         (None, None) if headers.contains_key(AUTHORIZATION) => return Err(Failure::unauthorized()),
-        (None, None) => User::anonymous(),
+        (None, None) if server.config.anonymous.admits(path) => User::anonymous(),
+        (None, None) => return Err(Failure::unauthorized()),
     };
     impersonated(server, user, headers)
+}
+
+fn credential(identity: &PeerIdentity) -> String {
+    format!("X509SHA256={}", identity.fingerprint())
 }
 
 fn bearer(headers: &HeaderMap) -> Option<&str> {
     let (scheme, token) = headers.get(AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim()).filter(|token| !token.is_empty())
+}
+
+/// The user of a token that is for no audience in particular: one of the file, or one of a new node.
+pub(crate) fn by_fixed_token(server: &Server, token: &str) -> Option<User> {
+    let of_file = server.static_tokens.find(token);
+    of_file.or_else(|| bootstrap_tokens::find(server.storage.cache(), token, server.clock.now()))
 }
 
 /// The service account that a token speaks for.

@@ -1,25 +1,36 @@
-//! What a user may do: role-based access control over the stored roles and bindings.
+//! What a user may do: what a node needs, for nodes (`nodes`), and role-based access control over the stored roles and
+//! bindings, for everybody.
 //!
 //! Rules only ever allow; what no rule allows is denied. Roles are compiled once and again when one of the four
 //! collections has changed, so a decision costs a walk over the bindings that apply and no parsing.
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
+use pilothouse_runtime::TaskError;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
+use self::references::References;
 use crate::authentication::User;
+use crate::follow::follow;
+use crate::server::Server;
 use crate::storage::Cache;
 
 mod coverage;
+mod nodes;
+mod references;
 
 pub(crate) use coverage::quoted;
+pub(crate) use nodes::{LEASES, node_name, reason as reason_for_node};
 
 /// Beyond all rules, so that nobody can lock the administrator out.
 const MASTERS: &str = "system:masters";
+/// How long what nodes need may wait before it is brought up to date without anybody asking.
+const REST: Duration = Duration::from_millis(200);
 const COLLECTIONS: [&str; 4] = [
     "clusterroles.rbac.authorization.k8s.io",
     "clusterrolebindings.rbac.authorization.k8s.io",
@@ -42,11 +53,14 @@ pub(crate) struct ResourceAttributes<'a> {
     pub(crate) subresource: Option<&'a str>,
     pub(crate) namespace: Option<&'a str>,
     pub(crate) name: Option<&'a str>,
+    /// The field selector of a list or watch.
+    pub(crate) fields: Option<&'a str>,
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct Authorizer {
     compiled: ArcSwap<Compiled>,
+    references: References,
 }
 
 #[derive(Debug, Default)]
@@ -119,9 +133,25 @@ struct Metadata {
     namespace: String,
 }
 
+/// Keeps what is known of nodes from falling behind, until shutdown.
+pub(crate) async fn run(server: Arc<Server>) -> Result<(), TaskError> {
+    let (through, shutdown) = (server.storage.cache().subscribe(), server.shutdown.clone());
+    let stamp = || server.storage.cache().through();
+    let pass = async || {
+        server.authorizer.references.keep_up(server.storage.cache());
+        Ok(())
+    };
+    follow("what nodes need", through, shutdown, REST, stamp, pass).await
+}
+
 impl Authorizer {
     pub(crate) fn allows(&self, cache: &Cache, user: &User, attributes: &Attributes<'_>) -> bool {
         if user.is_in(MASTERS) {
+            return true;
+        }
+        if let Some(node) = node_name(user)
+            && nodes::allows(&self.references, cache, node, attributes)
+        {
             return true;
         }
         let compiled = self.current(cache);

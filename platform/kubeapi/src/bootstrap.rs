@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use futures::{StreamExt as _, TryStreamExt as _, stream};
 use serde_json::{Value, json};
 
 use crate::error::Error;
@@ -11,8 +12,14 @@ use crate::status::Failure;
 use crate::storage::WriteError;
 use crate::verbs::create;
 
+mod policy;
+
+pub(crate) use policy::node_rules;
+
 const RBAC: &str = "rbac.authorization.k8s.io";
 const MANAGER: &str = "kube-apiserver";
+/// How many roles and bindings are under way at once.
+const AT_ONCE: usize = 32;
 
 /// Makes what is missing. What is there and was changed by somebody stays as it is, except for where this server is.
 pub(crate) async fn ensure(server: &Arc<Server>) -> Result<(), Error> {
@@ -28,16 +35,56 @@ pub(crate) async fn ensure(server: &Arc<Server>) -> Result<(), Error> {
         });
         make(server, "scheduling.k8s.io", "priorityclasses", "", class).await?;
     }
-    for role in roles() {
-        make(server, RBAC, "clusterroles", "", role).await?;
-    }
-    for binding in bindings() {
-        make(server, RBAC, "clusterrolebindings", "", binding).await?;
-    }
+    ensure_policy(server).await?;
+    make(server, "", "configmaps", "kube-system", token_tracking(server)).await?;
     let advertised = server.config.advertise.unwrap_or(server.config.listen);
     make(server, "", "services", "default", service(server, advertised)).await?;
     keep(server, "", "endpoints", endpoints(advertised)).await?;
     keep(server, "discovery.k8s.io", "endpointslices", endpoint_slice(advertised)).await
+}
+
+/// Makes the roles and bindings that are missing, and adds what a newer version of the server has to those that are there.
+async fn ensure_policy(server: &Arc<Server>) -> Result<(), Error> {
+    let problem = |error: serde_json::Error| Error::Bootstrap {
+        object: "the roles that every cluster has".to_owned(),
+        problem: error.to_string(),
+    };
+    // They do not depend on one another, and each is a write that waits for the disk.
+    let written = stream::iter(policy::items().map_err(problem)?)
+        .map(|item| ensure_item(server, item))
+        .buffer_unordered(AT_ONCE);
+    written.try_collect::<()>().await
+}
+
+async fn ensure_item(server: &Arc<Server>, item: policy::Item) -> Result<(), Error> {
+    let policy::Item { plural, namespace, object } = item;
+    let name = object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+    let failed = |failure: Failure| Error::Bootstrap {
+        object: format!("{plural}/{name}"),
+        problem: failure.to_string(),
+    };
+    let resource = server.built_in(RBAC, plural).map_err(failed)?;
+    loop {
+        let Some(stored) = server.storage.get(&resource, &namespace, &name).await.map_err(failed)? else {
+            return make(server, RBAC, plural, &namespace, object).await;
+        };
+        let Some(new) = policy::updated(plural, &stored.value, &object) else { return Ok(()) };
+        match server.storage.replace(&resource, &stored, &new).await {
+            Ok(_) => return Ok(()),
+            Err(WriteError::Failed(failure)) => return Err(failed(failure)),
+            // Somebody was faster; look again.
+            Err(_) => {}
+        }
+    }
+}
+
+/// Since when it is known of old tokens whether anybody uses them. There are none here, so that is since the beginning.
+fn token_tracking(server: &Server) -> Value {
+    let today = server.clock.now().strftime("%Y-%m-%d").to_string();
+    json!({
+        "metadata": { "name": "kube-apiserver-legacy-service-account-token-tracking" },
+        "data": { "since": today },
+    })
 }
 
 async fn make(
@@ -127,182 +174,4 @@ fn endpoint_slice(advertised: SocketAddr) -> Value {
         "endpoints": [{ "addresses": [advertised.ip().to_string()], "conditions": { "ready": true } }],
         "ports": [{ "name": "https", "port": advertised.port(), "protocol": "TCP" }],
     })
-}
-
-fn role(name: &str, rules: Value) -> Value {
-    json!({
-        "metadata": {
-            "name": name,
-            "labels": { "kubernetes.io/bootstrapping": "rbac-defaults" },
-            "annotations": { "rbac.authorization.kubernetes.io/autoupdate": "true" },
-        },
-        "rules": rules,
-    })
-}
-
-fn rule(groups: &[&str], resources: &[&str], verbs: &[&str]) -> Value {
-    json!({ "apiGroups": groups, "resources": resources, "verbs": verbs })
-}
-
-fn paths(paths: &[&str]) -> Value {
-    json!({ "nonResourceURLs": paths, "verbs": ["get"] })
-}
-
-fn roles() -> Vec<Value> {
-    const READ: &[&str] = &["get", "list", "watch"];
-    const WRITE: &[&str] = &["create", "delete", "deletecollection", "patch", "update"];
-    const CORE: &[&str] = &[
-        "configmaps",
-        "endpoints",
-        "events",
-        "persistentvolumeclaims",
-        "pods",
-        "pods/log",
-        "pods/status",
-        "serviceaccounts",
-        "services",
-        "services/status",
-    ];
-    const APPS: &[&str] = &[
-        "controllerrevisions",
-        "daemonsets",
-        "deployments",
-        "deployments/scale",
-        "deployments/status",
-        "replicasets",
-        "replicasets/scale",
-        "replicasets/status",
-        "statefulsets",
-        "statefulsets/scale",
-        "statefulsets/status",
-    ];
-    let everything = json!([
-        { "apiGroups": ["*"], "resources": ["*"], "verbs": ["*"] },
-        { "nonResourceURLs": ["*"], "verbs": ["*"] },
-    ]);
-    let view = || vec![rule(&[""], CORE, READ), rule(&["apps"], APPS, READ), rule(&["batch"], &["*"], READ)];
-    let edit = || {
-        let mut rules = view();
-        rules.extend([
-            rule(&[""], CORE, WRITE),
-            rule(&[""], &["secrets"], READ),
-            rule(&[""], &["secrets", "pods/eviction", "serviceaccounts/token"], WRITE),
-            rule(&["apps"], APPS, WRITE),
-            rule(&["batch"], &["*"], WRITE),
-        ]);
-        rules
-    };
-    let admin = || {
-        let mut rules = edit();
-        rules.extend([
-            rule(&[RBAC], &["roles", "rolebindings"], READ),
-            rule(&[RBAC], &["roles", "rolebindings"], WRITE),
-            rule(&["authorization.k8s.io"], &["localsubjectaccessreviews"], &["create"]),
-        ]);
-        rules
-    };
-    vec![
-        role("cluster-admin", everything),
-        role("admin", json!(admin())),
-        role("edit", json!(edit())),
-        role("view", json!(view())),
-        role(
-            "system:public-info-viewer",
-            json!([paths(&["/healthz", "/livez", "/readyz", "/version", "/version/"])]),
-        ),
-        role(
-            "system:discovery",
-            json!([paths(&[
-                "/",
-                "/api",
-                "/api/*",
-                "/apis",
-                "/apis/*",
-                "/healthz",
-                "/livez",
-                "/openapi",
-                "/openapi/*",
-                "/readyz",
-                "/version",
-                "/version/"
-            ])]),
-        ),
-        role(
-            "system:service-account-issuer-discovery",
-            json!([paths(&["/.well-known/openid-configuration", "/openid/v1/jwks"])]),
-        ),
-        role(
-            "system:basic-user",
-            json!([
-                rule(
-                    &["authorization.k8s.io"],
-                    &["selfsubjectaccessreviews", "selfsubjectrulesreviews"],
-                    &["create"]
-                ),
-                rule(&["authentication.k8s.io"], &["selfsubjectreviews"], &["create"]),
-            ]),
-        ),
-        role("system:node", node()),
-    ]
-}
-
-/// What a kubelet does. Thin: it does not see to it that a node only touches what its own pods need.
-fn node() -> Value {
-    json!([
-        rule(&[""], &["nodes"], &["create", "get", "list", "patch", "update", "watch"]),
-        rule(&[""], &["nodes/status"], &["patch", "update"]),
-        rule(&[""], &["pods"], &["create", "delete", "get", "list", "watch"]),
-        rule(&[""], &["pods/status"], &["get", "patch", "update"]),
-        rule(&[""], &["pods/eviction"], &["create"]),
-        rule(
-            &[""],
-            &[
-                "configmaps",
-                "secrets",
-                "services",
-                "endpoints",
-                "namespaces",
-                "persistentvolumeclaims",
-                "serviceaccounts"
-            ],
-            &["get", "list", "watch"]
-        ),
-        rule(&[""], &["persistentvolumes"], &["delete", "get", "list", "patch", "update", "watch"]),
-        rule(
-            &[""],
-            &["persistentvolumes/status", "persistentvolumeclaims/status"],
-            &["get", "patch", "update"]
-        ),
-        rule(&[""], &["serviceaccounts/token"], &["create"]),
-        rule(&["", "events.k8s.io"], &["events"], &["create", "patch", "update"]),
-        rule(&["coordination.k8s.io"], &["leases"], &["create", "delete", "get", "patch", "update"]),
-        rule(&["discovery.k8s.io"], &["endpointslices"], &["get", "list", "watch"]),
-        rule(&["storage.k8s.io"], &["*"], &["get", "list", "watch"]),
-        rule(&["node.k8s.io"], &["runtimeclasses"], &["get", "list", "watch"]),
-        rule(&["authentication.k8s.io"], &["tokenreviews"], &["create"]),
-        rule(&["authorization.k8s.io"], &["subjectaccessreviews", "localsubjectaccessreviews"], &["create"]),
-    ])
-}
-
-fn bindings() -> Vec<Value> {
-    let groups = |names: &[&str]| -> Vec<Value> {
-        names.iter().map(|name| json!({ "kind": "Group", "name": name, "apiGroup": RBAC })).collect()
-    };
-    [
-        ("cluster-admin", &["system:masters"][..]),
-        ("system:public-info-viewer", &["system:authenticated", "system:unauthenticated"]),
-        ("system:discovery", &["system:authenticated"]),
-        ("system:basic-user", &["system:authenticated"]),
-        ("system:service-account-issuer-discovery", &["system:serviceaccounts"]),
-        ("system:node", &["system:nodes"]),
-    ]
-    .into_iter()
-    .map(|(name, subjects)| {
-        json!({
-            "metadata": { "name": name, "labels": { "kubernetes.io/bootstrapping": "rbac-defaults" } },
-            "roleRef": { "apiGroup": RBAC, "kind": "ClusterRole", "name": name },
-            "subjects": groups(subjects),
-        })
-    })
-    .collect()
 }

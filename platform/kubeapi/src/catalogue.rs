@@ -52,6 +52,10 @@ pub(crate) struct Resource {
     pub(crate) scale: Option<Scale>,
     /// In which version objects are stored; differs from `version` only for custom resources.
     pub(crate) storage_version: Text,
+    /// The schema of that version, where it is another one: what it does not know is not kept.
+    pub(crate) storage_schema: Option<Arc<Structural>>,
+    /// The definition was changed after it was made: what is stored may lack what it says now, and have what it no longer does.
+    pub(crate) evolved: bool,
     /// Sent as a warning with every answer.
     pub(crate) deprecation: Option<String>,
 }
@@ -175,9 +179,9 @@ impl Resource {
         self.verbs.contains(&verb)
     }
 
-    /// Answers are computed, nothing is stored: access and token reviews.
+    /// Answers are computed, nothing is stored: access and token reviews, and how the parts are.
     pub(crate) fn is_virtual(&self) -> bool {
-        self.verbs == builtin::CREATE_ONLY
+        self.verbs == builtin::CREATE_ONLY || self.verbs == builtin::GET_AND_LIST
     }
 
     /// A PUT to an absent name makes the object.

@@ -16,6 +16,35 @@ pub struct Config {
     pub advertise: Option<SocketAddr>,
     /// The URL clients outside reach it under, if it is not where it listens.
     pub external_url: Option<String>,
+    /// Who may come without showing anything.
+    pub anonymous: Anonymous,
+    /// Domains of labels, such as `node-role.kubernetes.io`, that a node may give itself when it registers although they are
+    /// Kubernetes' own.
+    pub node_label_domains: Vec<String>,
+}
+
+/// Who may come without a certificate and without a token.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Anonymous {
+    /// Nobody.
+    Off,
+    /// Whoever asks how the server is, or which version it has: `/livez`, `/readyz`, `/healthz` and `/version`.
+    #[default]
+    PublicPages,
+    /// Everybody, as `system:anonymous`; rules say what they may do.
+    On,
+}
+
+impl Anonymous {
+    /// Whether nobody in particular may ask for this path.
+    pub(crate) fn admits(self, path: &str) -> bool {
+        match self {
+            Self::Off => false,
+            Self::PublicPages => matches!(path, "/livez" | "/readyz" | "/healthz" | "/version"),
+            Self::On => true,
+        }
+    }
 }
 
 impl Default for Config {
@@ -26,6 +55,8 @@ impl Default for Config {
             service_cidr: "10.96.0.0/16".to_owned(),
             advertise: None,
             external_url: None,
+            anonymous: Anonymous::default(),
+            node_label_domains: Vec::new(),
         }
     }
 }

@@ -18,6 +18,8 @@ use crate::storage::{self, WriteError};
 use crate::strategy::definition;
 use crate::verbs::delete;
 
+mod names;
+
 const COLLECTION: &str = "customresourcedefinitions.apiextensions.k8s.io";
 /// Who writes the status.
 const MANAGER: &str = "kube-apiserver";
@@ -27,13 +29,23 @@ const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
 /// Serves the definitions there are. Used once before anything is answered; from then on the task keeps up.
 pub(crate) fn refresh(server: &Server) {
     let definitions = definitions(server);
-    let accepted = accepted(server, &definitions);
+    let verdicts = names::judge(server.built_in.resources().map(AsRef::as_ref), &definitions);
     let served: Vec<Value> = definitions
         .into_iter()
-        .zip(accepted)
-        .filter_map(|(definition, conflict)| conflict.is_none().then_some(definition))
+        .zip(verdicts)
+        .filter(|(definition, verdict)| verdict.conflict.is_none() || is_established(definition))
+        .map(|(mut definition, verdict)| {
+            definition["spec"]["names"] = verdict.accepted;
+            definition
+        })
         .collect();
     server.catalogue.store(Arc::new(server.built_in.with_custom(&served)));
+}
+
+/// What was served once is served on, by the names it had.
+fn is_established(definition: &Value) -> bool {
+    let mut conditions = definition["status"]["conditions"].as_array().into_iter().flatten();
+    conditions.any(|one| one["type"] == "Established" && one["status"] == "True")
 }
 
 /// Looks after the definitions until shutdown.
@@ -82,36 +94,15 @@ fn collection(definition: &Value) -> String {
     format!("{}.{}", text(&definition["spec"]["names"]["plural"]), text(&definition["spec"]["group"]))
 }
 
-/// For each definition the name that somebody else has already, if any.
-fn accepted(server: &Server, definitions: &[Value]) -> Vec<Option<String>> {
-    let mut taken: Vec<(String, String)> = server
-        .built_in
-        .resources()
-        .map(|resource| (resource.group.to_string(), resource.kind.to_string()))
-        .collect();
-    let mut conflicts = Vec::with_capacity(definitions.len());
-    for definition in definitions {
-        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-        let name = (text(&definition["spec"]["group"]), text(&definition["spec"]["names"]["kind"]));
-        if taken.contains(&name) {
-            conflicts.push(Some(name.1));
-        } else {
-            taken.push(name);
-            conflicts.push(None);
-        }
-    }
-    conflicts
-}
-
 async fn pass(server: &Arc<Server>) -> Result<(), Failure> {
     let resource = server.built_in("apiextensions.k8s.io", "customresourcedefinitions")?;
     let definitions = definitions(server);
-    let conflicts = accepted(server, &definitions);
-    for (definition, conflict) in definitions.iter().zip(conflicts) {
+    let verdicts = names::judge(server.built_in.resources().map(AsRef::as_ref), &definitions);
+    for (definition, verdict) in definitions.iter().zip(verdicts) {
         let name = definition["metadata"]["name"].as_str().unwrap_or_default();
         let Some(stored) = server.storage.get(&resource, "", name).await? else { continue };
         let mut wanted = stored.value.clone();
-        observe(&mut wanted, conflict.as_deref(), server.clock.now());
+        observe(&mut wanted, &verdict, server.clock.now());
         if delete::is_deleting(&wanted) && emptied(server, &wanted).await? {
             let finalizers = wanted["metadata"]["finalizers"].as_array_mut();
             finalizers.into_iter().for_each(|list| list.retain(|one| one != CLEANUP));
@@ -154,23 +145,22 @@ pub(crate) fn mark(definition: &mut Value, now: Timestamp) {
 }
 
 /// What the status of a definition says.
-fn observe(definition: &mut Value, conflict: Option<&str>, now: Timestamp) {
+fn observe(definition: &mut Value, verdict: &names::Verdict, now: Timestamp) {
     let deleting = delete::is_deleting(definition);
-    match conflict {
+    let established = is_established(definition);
+    definition["status"]["acceptedNames"] = verdict.accepted.clone();
+    match &verdict.conflict {
         None => {
-            let names = definition["spec"]["names"].clone();
-            definition["status"]["acceptedNames"] = names;
             condition(definition, "NamesAccepted", "True", "NoConflicts", "no conflicts found", now);
             let message = "the initial names have been accepted";
             condition(definition, "Established", "True", "InitialNamesAccepted", message, now);
         }
-        Some(kind) => {
-            let message = format!("\"{kind}\" is already in use");
-            condition(definition, "NamesAccepted", "False", "KindConflict", &message, now);
-            let message = "not all names are accepted";
-            condition(definition, "Established", "False", "NotAccepted", message, now);
-            if definition["status"]["acceptedNames"].is_null() {
-                definition["status"]["acceptedNames"] = json!({ "plural": "", "kind": "" });
+        Some(names::Conflict { reason, name }) => {
+            let message = format!("\"{name}\" is already in use");
+            condition(definition, "NamesAccepted", "False", reason, &message, now);
+            if !established {
+                let message = "not all names are accepted";
+                condition(definition, "Established", "False", "NotAccepted", message, now);
             }
         }
     }
@@ -191,19 +181,6 @@ fn observe(definition: &mut Value, conflict: Option<&str>, now: Timestamp) {
     if deleting {
         let message = "CustomResource deletion is in progress";
         condition(definition, "Terminating", "True", "InstanceDeletionInProgress", message, now);
-    }
-    let storage = definition["spec"]["versions"]
-        .as_array()
-        .into_iter()
-        .flatten()
-        .find(|version| version["storage"] == true)
-        .map(|version| version["name"].clone());
-    if let Some(storage) = storage {
-        match definition["status"]["storedVersions"].as_array_mut() {
-            Some(stored) if stored.contains(&storage) => {}
-            Some(stored) => stored.push(storage),
-            None => definition["status"]["storedVersions"] = json!([storage]),
-        }
     }
 }
 

@@ -121,6 +121,7 @@ impl Check<'_> {
             subresource: None,
             namespace: Some(self.namespace).filter(|namespace| !namespace.is_empty()),
             name,
+            fields: None,
         });
         self.server.authorizer.allows(self.server.storage.cache(), self.user, &attributes)
     }

@@ -11,7 +11,7 @@ use crate::server::Call;
 use crate::status::{Cause, Details, Failure};
 use crate::storage::{Stored, WriteError};
 use crate::verbs::{self, delete};
-use crate::{answer, pods, strategy};
+use crate::{admission, answer, pods, strategy};
 
 /// Who takes from a budget.
 const MANAGER: &str = "kube-apiserver";
@@ -29,6 +29,7 @@ pub(crate) async fn evict(call: &Call) -> Result<Response, Failure> {
     let mut options = delete::Options::of(&call.info.query, &eviction["deleteOptions"])?;
     options.dry_run |= call.dry_run()?;
     let mut stored = verbs::existing(call).await?;
+    admission::nodes::admit_eviction(&call.user, &call.resource, &stored.value)?;
     if !is_over(&stored.value) {
         take_from_budget(call, &stored.value, options.dry_run).await?;
         if !options.dry_run {

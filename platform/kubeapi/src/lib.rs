@@ -20,9 +20,9 @@
 //! # Tasks
 //!
 //! Owned by `kubeapi`: `objects` (the cache follows the feed), `definitions` (custom resource definitions are accepted and
-//! served), `aggregation` (cluster roles gather the rules of others), `quotas` (what is used of each is
-//! written down), `certificates` (the serving certificate is read again), one `connection` each. A watch is part of its
-//! connection.
+//! served), `aggregation` (cluster roles gather the rules of others), `nodes` (what each node's pods need is kept in
+//! mind), `quotas` (what is used of each is written down), `certificates` (the serving certificate is read again), one `connection` each, and one
+//! `tunnel` for each connection that leads on to a pod or node. A watch is part of its connection.
 
 mod admission;
 mod aggregation;
@@ -30,8 +30,11 @@ mod answer;
 mod authentication;
 mod authorization;
 mod bootstrap;
+mod bootstrap_tokens;
 mod catalogue;
+mod components;
 mod config;
+mod connect;
 mod crds;
 mod discovery;
 mod error;
@@ -70,7 +73,7 @@ mod types;
 mod verbs;
 mod version;
 
-pub use config::Config;
+pub use config::{Anonymous, Config};
 pub use error::Error;
 pub use pods::NodeDialer;
 pub use service::{Deps, Service};

@@ -81,7 +81,7 @@ fn describe(catalogue: &Catalogue, group: &str, version: &str) -> Value {
         describe_paths(resource, &mut paths);
         let described = schema(resource, &mut schemas);
         schemas.insert(schema_name(resource), described);
-        if !resource.is_virtual() {
+        if resource.offers("list") {
             let list = list_schema(resource, &mut schemas);
             schemas.insert(format!("{}List", schema_name(resource)), list);
         }
@@ -255,6 +255,16 @@ fn schema(resource: &Resource, schemas: &mut Map<String, Value>) -> Value {
             .and_then(|raw| serde_json::from_str::<Value>(raw.get()).ok())
             .unwrap_or_else(|| json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true })),
     };
+    if resource.custom {
+        embed(&mut schema, schemas);
+    }
+    give_identity(&mut schema, schemas);
+    schema["x-kubernetes-group-version-kind"] = json!([identity(resource)]);
+    schema
+}
+
+/// Every object has these, whatever its schema says.
+fn give_identity(schema: &mut Value, schemas: &mut Map<String, Value>) {
     if !schema["properties"].is_object() {
         schema["properties"] = json!({});
     }
@@ -263,8 +273,29 @@ fn schema(resource: &Resource, schemas: &mut Map<String, Value>) -> Value {
     properties["apiVersion"] = text.clone();
     properties["kind"] = text;
     properties["metadata"] = types::openapi::object_metadata(schemas);
-    schema["x-kubernetes-group-version-kind"] = json!([identity(resource)]);
-    schema
+}
+
+/// An object inside another says what it is.
+fn embed(schema: &mut Value, schemas: &mut Map<String, Value>) {
+    for word in ["items", "additionalProperties"] {
+        if schema.get(word).is_some_and(Value::is_object) {
+            embed(&mut schema[word], schemas);
+        }
+    }
+    if let Some(properties) = schema.get_mut("properties").and_then(Value::as_object_mut) {
+        properties.values_mut().for_each(|inner| embed(inner, schemas));
+    }
+    if schema["x-kubernetes-embedded-resource"] != true {
+        return;
+    }
+    give_identity(schema, schemas);
+    let mut required = schema["required"].as_array().cloned().unwrap_or_default();
+    for name in ["kind", "apiVersion"] {
+        if !required.iter().any(|one| one == name) {
+            required.push(json!(name));
+        }
+    }
+    schema["required"] = json!(required);
 }
 
 fn list_schema(resource: &Resource, schemas: &mut Map<String, Value>) -> Value {

@@ -19,6 +19,7 @@ use rustls::{ClientConfig, RootCertStore};
 use serde_json::{Value, json};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
 use tracing::debug;
 
 use crate::answer;
@@ -38,7 +39,7 @@ pub trait NodeDialer: Send + Sync {
 }
 
 /// How long a kubelet may take to begin an answer.
-const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 const KUBELET_PORT: u16 = 10250;
 const DEFAULT_ACCOUNT: &str = "default";
 
@@ -70,8 +71,13 @@ impl Kubelets {
         Ok(Self { nodes, tls: Arc::new(tls) })
     }
 
-    /// Asks a node's kubelet. The answer is passed on as it comes.
-    async fn get(&self, node: &Value, path: &str) -> Result<Answered, Failure> {
+    /// A connection into a node's network.
+    pub(crate) async fn dial(&self, address: SocketAddr) -> io::Result<TcpStream> {
+        self.nodes.dial(address).await
+    }
+
+    /// A connection to a node's kubelet, and what that is called.
+    pub(crate) async fn open(&self, node: &Value) -> Result<(TlsStream<TcpStream>, String), Failure> {
         let name = node["metadata"]["name"].as_str().unwrap_or_default();
         let unreachable = |why: String| Failure::internal(format!("the kubelet of node \"{name}\": {why}"));
         let address = kubelet_address(node).ok_or_else(|| unreachable("it has no address".to_owned()))?;
@@ -86,12 +92,19 @@ impl Kubelets {
             .await
             .map_err(|_| unreachable("connecting took too long".to_owned()))?
             .map_err(|error| unreachable(error.to_string()))?;
+        Ok((stream, name.to_owned()))
+    }
+
+    /// Asks a node's kubelet. The answer is passed on as it comes.
+    async fn get(&self, node: &Value, path: &str) -> Result<Answered, Failure> {
+        let (stream, name) = self.open(node).await?;
+        let unreachable = |why: String| Failure::internal(format!("the kubelet of node \"{name}\": {why}"));
         let failed = |error: hyper::Error| unreachable(error.to_string());
         let (mut sender, connection) =
             hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(failed)?;
         let mut connection: BoxFuture<'static, Result<(), hyper::Error>> = Box::pin(connection);
         let request = Request::get(path)
-            .header(http::header::HOST, name)
+            .header(http::header::HOST, &name)
             .body(Empty::<Bytes>::new())
             .map_err(|error| unreachable(error.to_string()))?;
         let driven = async {
@@ -297,6 +310,10 @@ async fn identify(
     namespace: &str,
     pod: &mut Value,
 ) -> Result<(), Failure> {
+    if strategy::pod::is_mirror(pod) {
+        let borrowed = strategy::pod::borrowed_by_mirror(pod);
+        return borrowed.map_or(Ok(()), |why| Err(Failure::forbidden(resource, pod_name(pod), why)));
+    }
     let named = pod["spec"]["serviceAccountName"].as_str().filter(|name| !name.is_empty());
     let account = named.unwrap_or(DEFAULT_ACCOUNT).to_owned();
     let accounts = server.built_in("", "serviceaccounts")?;

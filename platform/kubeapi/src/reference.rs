@@ -14,23 +14,10 @@ const EVERYTHING: [&str; 8] =
     ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
 
 /// Kinds of upstream's server that this one does not have, by group and plural, and why.
-const NOT_SERVED: &[(&str, &str, &str)] = &[
-    ("", "bindings", "pods are bound by their own subresource, which is what schedulers use"),
-    ("", "componentstatuses", "deprecated by upstream; `/readyz?verbose` says how the parts are"),
-    ("autoscaling", "horizontalpodautoscalers", "there are no metrics to scale by"),
-];
+const NOT_SERVED: &[(&str, &str, &str)] = &[];
 
 /// Subresources of upstream's server that this one does not have.
-const NO_SUBRESOURCES: &[(&str, &str, &str)] = &[
-    ("pods", "exec", "needs a stream into a container"),
-    ("pods", "attach", "as above"),
-    ("pods", "portforward", "as above"),
-    ("pods", "proxy", "nothing is proxied"),
-    ("nodes", "proxy", "nothing is proxied"),
-    ("services", "proxy", "nothing is proxied"),
-    ("pods", "ephemeralcontainers", "containers are not added to running pods"),
-    ("pods", "resize", "containers are not resized in place"),
-];
+const NO_SUBRESOURCES: &[(&str, &str, &str)] = &[];
 
 /// The page, in Markdown.
 fn reference() -> String {
@@ -89,7 +76,8 @@ fn reference() -> String {
         "| alpha and beta versions of built-in kinds | one version of each kind is served |\n\
          | aggregated API servers | APIServices are stored and listed; nothing is proxied to them |\n\
          | admission webhooks and policies | their configurations are stored and listed; nothing is called or evaluated |\n\
-         | conversion webhooks | versions of a custom kind differ in name alone |\n",
+         | conversion webhooks | a definition that asks for one is refused; with `None`, versions keep the fields that their schemas have in common |\n\
+         | objects of more than 1.5 MiB | 413; kube-apiserver answers 500 up to 3 MiB, where etcd refuses them, and 413 beyond |\n",
     );
     page
 }

@@ -130,7 +130,7 @@ impl Address {
             address.subresource = rest.next();
         }
         // Deeper paths exist only below proxies, which take the rest as theirs.
-        if let Some(subresource) = &mut address.subresource {
+        if let Some(subresource) = address.subresource.as_mut().filter(|one| *one != "proxy") {
             for segment in rest {
                 subresource.push('/');
                 subresource.push_str(&segment);
@@ -260,6 +260,7 @@ mod tests {
             (Method::GET, "/api/v1/pods", Verb::List, "/v1 pods - - -"),
             (Method::GET, "/api/v1/namespaces/a/pods?watch=true", Verb::Watch, "/v1 pods a - -"),
             (Method::GET, "/api/v1/namespaces/a/pods/b/log", Verb::Get, "/v1 pods a b log"),
+            (Method::POST, "/api/v1/namespaces/a/pods/b:1/proxy/c/d", Verb::Create, "/v1 pods a b:1 proxy"),
             (Method::GET, "/api/v1/namespaces", Verb::List, "/v1 namespaces - - -"),
             (Method::GET, "/api/v1/namespaces/a", Verb::Get, "/v1 namespaces a a -"),
             (Method::PUT, "/api/v1/namespaces/a/finalize", Verb::Update, "/v1 namespaces a a finalize"),

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::answer::{self, Form};
 use crate::authentication::{self, User};
-use crate::authorization::{Attributes, ResourceAttributes};
+use crate::authorization::{Attributes, ResourceAttributes, node_name};
 use crate::patch::managed_fields;
 use crate::server::{Call, Server};
 use crate::status::{Cause, Failure};
@@ -27,7 +27,10 @@ pub(crate) fn handle(call: &Call) -> Result<Response, Failure> {
         managed_fields::track(&call.resource, None, None, &mut review, &manager, now);
     }
     review["status"] = match call.resource.kind.as_ref() {
-        "SelfSubjectReview" => json!({ "userInfo": call.user.to_value() }),
+        "SelfSubjectReview" => {
+            review["metadata"]["creationTimestamp"] = json!(strategy::timestamp(now));
+            json!({ "userInfo": call.user.to_value() })
+        }
         "SelfSubjectAccessReview" => access(&call.server, &call.user, &review["spec"])?,
         "SelfSubjectRulesReview" => rules(&call.server, &call.user, &review["spec"])?,
         "SubjectAccessReview" | "LocalSubjectAccessReview" => {
@@ -79,6 +82,7 @@ fn access(server: &Server, user: &User, spec: &Value) -> Result<Value, Failure> 
                 (text(&resource["verb"]), text(&resource["group"]), text(&resource["resource"]));
             let (subresource, namespace, name) =
                 (some(&resource["subresource"]), some(&resource["namespace"]), some(&resource["name"]));
+            let fields = field_selector(&resource["fieldSelector"]);
             let attributes = Attributes::Resource(ResourceAttributes {
                 verb: &verb,
                 group: &group,
@@ -86,6 +90,7 @@ fn access(server: &Server, user: &User, spec: &Value) -> Result<Value, Failure> 
                 subresource: subresource.as_deref(),
                 namespace: namespace.as_deref(),
                 name: name.as_deref(),
+                fields: fields.as_deref(),
             });
             server.authorizer.allows(server.storage.cache(), user, &attributes)
         }
@@ -103,17 +108,39 @@ fn access(server: &Server, user: &User, spec: &Value) -> Result<Value, Failure> 
     Ok(json!({ "allowed": allowed }))
 }
 
-/// Everything a user may do in a namespace. Complete, because nothing but rules decides.
+/// A selector as a query has it, as far as it asks for single values.
+fn field_selector(selector: &Value) -> Option<String> {
+    if let Some(raw) = selector["rawSelector"].as_str().filter(|raw| !raw.is_empty()) {
+        return Some(raw.to_owned());
+    }
+    let requirements = selector["requirements"].as_array()?;
+    let clauses: Vec<_> = requirements
+        .iter()
+        .filter(|one| one["operator"] == "In")
+        .filter_map(|one| match one["values"].as_array().map(Vec::as_slice) {
+            Some([value]) => Some(format!("{}={}", one["key"].as_str()?, value.as_str()?)),
+            _ => None,
+        })
+        .collect();
+    Some(clauses.join(","))
+}
+
+/// Everything a user may do in a namespace, as far as rules decide it. What is a node's is not told.
 fn rules(server: &Server, user: &User, spec: &Value) -> Result<Value, Failure> {
     let Some(namespace) = spec["namespace"].as_str().filter(|namespace| !namespace.is_empty()) else {
         return Err(Failure::bad_request("no namespace on request"));
     };
     let rules = server.authorizer.rules(server.storage.cache(), user, namespace);
-    Ok(json!({
+    let mut status = json!({
         "resourceRules": rules.resources,
         "nonResourceRules": rules.paths,
         "incomplete": false,
-    }))
+    });
+    if node_name(user).is_some() {
+        status["incomplete"] = json!(true);
+        status["evaluationError"] = json!("node authorizer does not support user rule resolution");
+    }
+    Ok(status)
 }
 
 fn token(server: &Server, spec: &Value) -> Value {
@@ -125,7 +152,7 @@ fn token(server: &Server, spec: &Value) -> Value {
         .filter_map(|audience| audience.as_str().map(str::to_owned))
         .collect();
     let audiences = if asked.is_empty() { vec![server.tokens.issuer().to_owned()] } else { asked };
-    if let Some(user) = server.static_tokens.find(token) {
+    if let Some(user) = authentication::by_fixed_token(server, token) {
         return json!({ "authenticated": true, "user": user.to_value(), "audiences": audiences });
     }
     match authentication::by_token(server, token, &audiences) {

@@ -6,15 +6,17 @@
 
 use std::sync::OnceLock;
 
-use regex_lite::Regex;
+use pilothouse_cel::Pattern as Regex;
 use serde_json::Value;
 
 use self::expressions::Checks;
 use crate::status::Cause;
 
+mod budget;
 mod declared;
 mod defaults;
 mod expressions;
+mod extent;
 mod format;
 mod mistakes;
 mod parse;
@@ -126,6 +128,13 @@ impl Structural {
             mistakes::find(schema, path, &mut causes);
         }
         causes
+    }
+
+    /// Formats that are not checked, each once.
+    pub(crate) fn unknown_formats(schema: &Value) -> Vec<String> {
+        let mut found = Vec::new();
+        format::unknown(schema, &mut found);
+        found
     }
 
     /// Drops what the schema does not know, and names each dropped field.

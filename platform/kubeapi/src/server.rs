@@ -11,11 +11,11 @@ use http::header::ACCEPT;
 use http::{HeaderMap, HeaderValue, Method};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use pilothouse_http::{Peer, Route};
-use pilothouse_runtime::{Clock, Shutdown};
+use pilothouse_runtime::{Clock, Shutdown, Tasks};
 
 use crate::admission::Quotas;
 use crate::authentication::{self, User};
-use crate::authorization::{Attributes, Authorizer, ResourceAttributes};
+use crate::authorization::{Attributes, Authorizer, ResourceAttributes, node_name, reason_for_node};
 use crate::catalogue::{Catalogue, Resource};
 use crate::config::Config;
 use crate::metrics::Metrics;
@@ -26,7 +26,7 @@ use crate::static_tokens::StaticTokens;
 use crate::status::Failure;
 use crate::storage::Storage;
 use crate::tokens::Tokens;
-use crate::{answer, pages, verbs};
+use crate::{answer, connect, pages, verbs};
 
 /// As upstream.
 const LARGEST_BODY: usize = 3 << 20;
@@ -38,6 +38,7 @@ pub(crate) struct Server {
     pub(crate) config: Config,
     pub(crate) clock: Clock,
     pub(crate) shutdown: Shutdown,
+    pub(crate) tasks: Tasks,
     pub(crate) storage: Storage,
     pub(crate) built_in: Catalogue,
     pub(crate) catalogue: ArcSwap<Catalogue>,
@@ -99,7 +100,8 @@ pub(crate) async fn handle(State(server): State<Arc<Server>>, mut request: Reque
 
 async fn answered(server: Arc<Server>, request: Request, info: RequestInfo) -> Result<Response, Failure> {
     let (parts, body) = request.into_parts();
-    let user = authentication::authenticate(&server, parts.extensions.get::<Peer>(), &parts.headers)?;
+    let user =
+        authentication::authenticate(&server, parts.extensions.get::<Peer>(), &parts.headers, &info.path)?;
     authorized(&server, &user, &info, parts.method.as_str())?;
     let address = match &info.target {
         Target::Path => return pages::handle(&server, &info, &parts.headers).await,
@@ -116,6 +118,9 @@ async fn answered(server: Arc<Server>, request: Request, info: RequestInfo) -> R
     let scoped = address.namespace.is_some() && !resource.is("", "namespaces");
     if scoped && !resource.namespaced {
         return Err(Failure::no_such_path());
+    }
+    if connect::is_wanted(&address) {
+        return connect::handle(&server, &info, &address, &resource, (parts, body)).await;
     }
     if !matches!(
         parts.method,
@@ -139,6 +144,7 @@ fn authorized(server: &Server, user: &User, info: &RequestInfo, method: &str) ->
             subresource: address.subresource.as_deref(),
             namespace: address.namespace.as_deref(),
             name: address.name.as_deref(),
+            fields: info.query.get("fieldSelector"),
         }),
     };
     if server.authorizer.allows(server.storage.cache(), user, &attributes) {
@@ -170,10 +176,14 @@ fn denied(user: &User, wanted: &ResourceAttributes<'_>) -> Failure {
         || "at the cluster scope".to_owned(),
         |namespace| format!("in the namespace \"{namespace}\""),
     );
-    let message = format!(
+    let mut message = format!(
         "{qualified}{name} is forbidden: User \"{}\" cannot {} resource \"{resource}\" in API group \"{}\" {scope}",
         user.name, wanted.verb, wanted.group
     );
+    if let Some(reason) = node_name(user).and_then(|node| reason_for_node(node, wanted)) {
+        message.push_str(": ");
+        message.push_str(&reason);
+    }
     Failure::new(403, "Forbidden", message).with_details(crate::status::Details {
         name: wanted.name.unwrap_or_default().to_owned(),
         group: wanted.group.to_owned(),

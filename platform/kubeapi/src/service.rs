@@ -22,7 +22,7 @@ use crate::services::Allocator;
 use crate::static_tokens::StaticTokens;
 use crate::storage::Storage;
 use crate::tokens::Tokens;
-use crate::{admission, aggregation, bootstrap, crds};
+use crate::{admission, aggregation, authorization, bootstrap, crds};
 
 /// How long a request without a stream may take.
 const TIME_LIMIT: Duration = Duration::from_secs(60);
@@ -134,6 +134,7 @@ impl Service {
             config,
             clock,
             shutdown: shutdown.clone(),
+            tasks: tasks.clone(),
             storage: storage.clone(),
             catalogue: ArcSwap::from_pointee(built_in.clone()),
             built_in,
@@ -161,6 +162,8 @@ impl Service {
             tasks.spawn("aggregation", OnExit::StopProcess, async move { aggregation::run(roles).await });
             let quotas = Arc::clone(&server);
             tasks.spawn("quotas", OnExit::StopProcess, async move { admission::run(quotas).await });
+            let nodes = Arc::clone(&server);
+            tasks.spawn("nodes", OnExit::StopProcess, async move { authorization::run(nodes).await });
             let app = Router::new().fallback(server::handle).with_state(Arc::clone(&server));
             let stack = Stack::new(http.clone()).with_time_limit(TIME_LIMIT).with_body_limit(BODY_LIMIT);
             listener.serve(stack.around(app), http, &tasks).await.map_err(Error::Serve)

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::server::Call;
 use crate::status::{Cause, Failure};
 use crate::tokens::{Claims, LONGEST, Reference, SHORTEST};
-use crate::{answer, strategy, verbs};
+use crate::{admission, answer, strategy, verbs};
 
 /// An hour, if nobody says otherwise.
 const LIFETIME: u64 = 3600;
@@ -19,6 +19,8 @@ const LIFETIME: u64 = 3600;
 pub(crate) async fn token(call: &Call) -> Result<Response, Failure> {
     let account = verbs::existing(call).await?.value;
     let mut request = call.body_value()?;
+    let whose = (call.namespace(), call.name());
+    admission::nodes::admit_token(&call.server, &call.user, &call.resource, whose, &request)?;
     let spec = &request["spec"];
     let lifetime = spec["expirationSeconds"].as_u64().unwrap_or(LIFETIME);
     if !(SHORTEST.as_secs()..=LONGEST.as_secs()).contains(&lifetime) {

@@ -73,6 +73,14 @@ pub(crate) struct Stored {
     id: DocumentId,
 }
 
+/// Another object that is written in the same transaction, in place of the one that was read.
+#[derive(Debug)]
+pub(crate) struct Along {
+    pub(crate) resource: Arc<Resource>,
+    pub(crate) former: Stored,
+    pub(crate) value: Value,
+}
+
 /// Why a write did not take place.
 #[derive(Debug)]
 pub(crate) enum WriteError {
@@ -80,7 +88,7 @@ pub(crate) enum WriteError {
     Exists,
     /// The object is not the one that was read, or is gone.
     Changed,
-    /// The namespace is not the one that was read.
+    /// The namespace, or what was to be written along, is not what was read.
     NamespaceChanged,
     Failed(Failure),
 }
@@ -148,13 +156,14 @@ impl Storage {
         Ok(Some(Stored { value, etag: document.etag, id }))
     }
 
-    /// Writes a new object, provided that its namespace is still as it was read.
+    /// Writes a new object, provided that its namespace is still as it was read, together with what goes along.
     pub(crate) async fn create(
         &self,
         resource: &Resource,
         (namespace, name): (&str, &str),
         within: Option<&Stored>,
         value: &Value,
+        along: &[Along],
     ) -> Result<Value, WriteError> {
         let id = DocumentId::try_new(key(resource, namespace, name)).map_err(written)?;
         let mut transaction = Transaction::new(self.partition.clone());
@@ -163,8 +172,9 @@ impl Storage {
             let unchanged = Precondition::Etag(within.etag.clone());
             transaction.check(&self.containers.objects, within.id.clone(), unchanged);
         }
+        self.put_along(&mut transaction, along)?;
         let revision = self.commit(&transaction, &id).await?;
-        Ok(stamped(value, revision))
+        Ok(stamped(encoding::as_stored(resource, value), revision))
     }
 
     /// Writes an object in place of the one that was read.
@@ -174,11 +184,23 @@ impl Storage {
         former: &Stored,
         value: &Value,
     ) -> Result<Value, WriteError> {
+        self.replace_along(resource, former, value, &[]).await
+    }
+
+    /// Writes an object in place of the one that was read, together with what goes along.
+    pub(crate) async fn replace_along(
+        &self,
+        resource: &Resource,
+        former: &Stored,
+        value: &Value,
+        along: &[Along],
+    ) -> Result<Value, WriteError> {
         let mut transaction = Transaction::new(self.partition.clone());
         let unchanged = Precondition::Etag(former.etag.clone());
         self.put(&mut transaction, resource, &former.id, unchanged, value)?;
+        self.put_along(&mut transaction, along)?;
         let revision = self.commit(&transaction, &former.id).await?;
-        Ok(stamped(value, revision))
+        Ok(stamped(encoding::as_stored(resource, value), revision))
     }
 
     /// Deletes the object that was read. The answer is its last state at the version of the deletion.
@@ -187,7 +209,15 @@ impl Storage {
         let unchanged = Precondition::Etag(former.etag.clone());
         transaction.delete(self.containers.of(resource), former.id.clone(), unchanged);
         let revision = self.commit(&transaction, &former.id).await?;
-        Ok(stamped(&former.value, revision))
+        Ok(stamped(former.value.clone(), revision))
+    }
+
+    fn put_along(&self, transaction: &mut Transaction, along: &[Along]) -> Result<(), WriteError> {
+        for Along { resource, former, value } in along {
+            let unchanged = Precondition::Etag(former.etag.clone());
+            self.put(transaction, resource, &former.id, unchanged, value)?;
+        }
+        Ok(())
     }
 
     fn put(
@@ -276,8 +306,7 @@ pub(crate) fn prefix(resource: &Resource, namespace: Option<&str>) -> String {
     }
 }
 
-fn stamped(value: &Value, revision: u64) -> Value {
-    let mut value = value.clone();
+fn stamped(mut value: Value, revision: u64) -> Value {
     encoding::stamp(&mut value, revision);
     value
 }

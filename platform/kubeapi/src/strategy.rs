@@ -15,6 +15,7 @@ use crate::status::{Cause, Failure};
 
 mod access;
 mod admission;
+mod autoscaling;
 mod batch;
 pub(crate) mod certificate;
 mod configuration;
@@ -25,6 +26,7 @@ mod network;
 pub(crate) mod pod;
 mod quota;
 pub(crate) mod scale;
+mod security;
 mod service;
 mod storage;
 #[cfg(test)]
@@ -97,6 +99,10 @@ pub(crate) fn begin(resource: &Resource, object: &mut Value, context: &Context) 
         if !resource.custom {
             typed::empty_status(resource, object);
         }
+        // A schema may have something to say about a status that nobody has written yet.
+        if let Some(schema) = &resource.schema {
+            schema.default(object);
+        }
     }
     match (resource.group.as_ref(), resource.plural.as_ref()) {
         ("batch", "jobs") => batch::select_own_pods(object, context.uid),
@@ -123,6 +129,13 @@ pub(crate) fn prepare_update(
         Some("status") => only_status(resource, old, new),
         Some("approval") => only_conditions(old, new),
         Some("finalize") => only_finalizers(old, new),
+        Some(part @ ("ephemeralcontainers" | "resize")) => {
+            match part {
+                "resize" => pod::running::only_resources(old, new),
+                _ => pod::running::only_ephemeral(old, new),
+            }
+            metadata::count_generation(resource, old, new);
+        }
         _ => {
             metadata::for_update(resource, old, new);
             if resource.status_subresource {
@@ -141,6 +154,9 @@ pub(crate) fn prepare_update(
             if resource.is("apps", "daemonsets") {
                 workload::count_templates(Some(old), new);
             }
+            if resource.is("apiextensions.k8s.io", "customresourcedefinitions") {
+                definition::remember_storage(new);
+            }
             if resource.is("", "services") {
                 service::families(new);
             }
@@ -155,6 +171,9 @@ pub(crate) fn warnings(resource: &Resource, object: &mut Value) -> Vec<String> {
     let mut warnings: Vec<_> = metadata::one_of_each_owner(&mut object["metadata"]).into_iter().collect();
     if resource.is("", "services") {
         warnings.extend(service::warnings(object));
+    }
+    if resource.is("apiextensions.k8s.io", "customresourcedefinitions") {
+        warnings.extend(definition::warnings(object));
     }
     warnings
 }
@@ -174,8 +193,11 @@ pub(crate) fn validate(
     if subresource.is_none() && !resource.custom {
         causes.extend(content(resource, old, new));
     }
-    if let (Some("approval"), Some(old)) = (subresource, old) {
-        causes.extend(certificate::validate_answer(old, new));
+    match (subresource, old) {
+        (Some("approval"), Some(old)) => causes.extend(certificate::validate_answer(old, new)),
+        (Some("ephemeralcontainers"), Some(old)) => causes.extend(pod::running::validate_ephemeral(old, new)),
+        (Some("resize"), Some(old)) => causes.extend(pod::running::validate_resize(old, new)),
+        _ => {}
     }
     match causes.is_empty() {
         true => Ok(()),
@@ -214,6 +236,7 @@ fn defaults(resource: &Resource, object: &mut Value) {
             fill(&mut object["spec"], "manualSelector", json!(false));
         }
         ("batch", "cronjobs") => batch::cron_job_defaults(object),
+        ("autoscaling", _) => autoscaling::defaults(object),
         ("networking.k8s.io", "networkpolicies") => network::policy_defaults(object),
         ("storage.k8s.io", "csidrivers") => storage::driver_defaults(object),
         ("admissionregistration.k8s.io", plural) => admission::defaults(plural, object),
@@ -232,12 +255,14 @@ fn content(resource: &Resource, old: Option<&Value>, new: &Value) -> Vec<Cause> 
         ("", "persistentvolumeclaims") => storage::validate_claim(old, new),
         ("", "persistentvolumes") => storage::validate_volume(old, new),
         ("", "nodes") => validate_node(old, new),
+        ("", "namespaces") => security::validate_labels(old, new),
         ("", "resourcequotas") => quota::validate(new),
         ("storage.k8s.io", "storageclasses") => storage::validate_class(old, new),
         ("scheduling.k8s.io", "priorityclasses") => immutable(old, new, &["value", "preemptionPolicy"]),
         ("apps", plural) => workload::validate(plural, old, new),
         ("batch", "jobs") => batch::validate_job(old, new),
         ("batch", "cronjobs") => batch::validate_cron_job(new),
+        ("autoscaling", _) => autoscaling::validate(new),
         ("policy", "poddisruptionbudgets") => batch::validate_budget(new),
         ("networking.k8s.io", "ingresses") => network::validate_ingress(new),
         ("networking.k8s.io", "ingressclasses") => network::validate_class(old, new),
@@ -269,6 +294,7 @@ fn initial_status(resource: &Resource, object: &mut Value) {
         ("", "persistentvolumes" | "persistentvolumeclaims") => {
             object["status"] = json!({ "phase": "Pending" })
         }
+        ("autoscaling", _) => object["status"] = json!({ "desiredReplicas": 0, "currentMetrics": null }),
         ("apiextensions.k8s.io", "customresourcedefinitions") => definition::initial_status(object),
         _ => {}
     }
@@ -296,6 +322,12 @@ fn only_status(resource: &Resource, old: &Value, new: &mut Value) {
             _ if *key != "managedFields" => remove(&mut new["metadata"], key),
             _ => {}
         }
+    }
+    if resource.group == "autoscaling"
+        && let Some(status) = new.get_mut("status").and_then(Value::as_object_mut)
+    {
+        // Clients of its type expect it, if only to be told that there are none.
+        status.entry("currentMetrics").or_insert(Value::Null);
     }
     if let Some(schema) = &resource.schema {
         schema.default(new);

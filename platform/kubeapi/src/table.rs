@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use crate::catalogue::{Resource, Text};
 
 pub(crate) mod age;
+mod autoscaling;
 mod batch;
 mod builtin;
 pub(crate) mod json_path;
@@ -141,11 +142,17 @@ impl Column {
     /// An entry of `additionalPrinterColumns`.
     pub(crate) fn from_definition(definition: &Value) -> Self {
         let text = |key: &str| Text::Owned(definition[key].as_str().unwrap_or_default().to_owned());
+        let description = match text("description") {
+            none if none.is_empty() => {
+                format!("Custom resource definition column (in JSONPath format): {}", text("jsonPath")).into()
+            }
+            description => description,
+        };
         Self {
             name: text("name"),
             kind: text("type"),
             format: text("format"),
-            description: text("description"),
+            description,
             priority: definition["priority"].as_i64().unwrap_or_default(),
             path: definition["jsonPath"].as_str().and_then(JsonPath::parse),
         }

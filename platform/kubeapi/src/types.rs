@@ -22,7 +22,6 @@ use aws_lc_rs::digest;
 
 pub(crate) mod canonical;
 pub(crate) mod openapi;
-pub(crate) mod quantity;
 #[cfg(test)]
 mod tests;
 
@@ -136,7 +135,7 @@ macro_rules! packages {
     };
 }
 
-static PACKAGES: [Package; 22] = packages![
+static PACKAGES: [Package; 23] = packages![
     "admissionregistration",
     "apiextensions",
     "apiregistration",
@@ -144,6 +143,7 @@ static PACKAGES: [Package; 22] = packages![
     "authentication",
     "authorization",
     "autoscaling",
+    "autoscaling-v2",
     "batch",
     "certificates",
     "coordination",
@@ -163,10 +163,12 @@ static PACKAGES: [Package; 22] = packages![
 
 /// The type of a built-in kind.
 pub(crate) fn of_kind(group: &str, version: &str, kind: &str) -> Option<&'static Message> {
-    if version != "v1" {
-        return None;
-    }
-    let package = match group {
+    let package = match (group, version) {
+        ("autoscaling", "v2") => return find("autoscaling-v2", kind),
+        (_, "v1") => group,
+        _ => return None,
+    };
+    let package = match package {
         "" => "core",
         "apps" | "autoscaling" | "batch" | "policy" => group,
         other => match other.strip_suffix(".k8s.io")? {

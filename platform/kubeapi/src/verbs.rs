@@ -12,7 +12,7 @@ use crate::request::Verb;
 use crate::server::Call;
 use crate::status::{Cause, Failure};
 use crate::storage::Stored;
-use crate::{evictions, namespaces, pods, protobuf, reviews, service_accounts, strategy};
+use crate::{components, evictions, namespaces, pods, protobuf, reviews, service_accounts, strategy};
 
 pub(crate) mod create;
 mod decoding;
@@ -63,6 +63,12 @@ pub(crate) async fn handle(call: Call) -> Result<Response, Failure> {
 }
 
 async fn dispatch(call: Call, verb: Verb) -> Result<Response, Failure> {
+    if call.resource.is("", "componentstatuses") {
+        return components::handle(&call);
+    }
+    if call.resource.is("", "bindings") {
+        return pods::bind(&of_pod(call)?).await;
+    }
     if call.resource.is_virtual() {
         return reviews::handle(&call);
     }
@@ -75,7 +81,9 @@ async fn dispatch(call: Call, verb: Verb) -> Result<Response, Failure> {
         (Verb::Get, Some("scale")) => scale::get(&call).await,
         (Verb::Update | Verb::Patch, Some("scale")) => scale::change(&call).await,
         (Verb::Create, None) => create::handle(&call).await,
-        (Verb::Get, None | Some("status" | "approval")) => get::handle(&call).await,
+        (Verb::Get, None | Some("status" | "approval" | "ephemeralcontainers" | "resize")) => {
+            get::handle(&call).await
+        }
         (Verb::Update, None | Some(_)) => update::handle(&call).await,
         (Verb::Patch, None | Some(_)) => patch::handle(&call).await,
         (Verb::Delete, None) => delete::handle(&call).await,
@@ -84,6 +92,16 @@ async fn dispatch(call: Call, verb: Verb) -> Result<Response, Failure> {
         (Verb::Watch, None) => watch::handle(call).await,
         _ => Err(Failure::method_not_allowed()),
     }
+}
+
+/// A binding that is sent to the collection is that of the pod of its name.
+fn of_pod(mut call: Call) -> Result<Call, Failure> {
+    let binding = call.body_value()?;
+    call.resource = call.server.built_in("", "pods")?;
+    call.address.plural = "pods".to_owned();
+    call.address.subresource = Some("binding".to_owned());
+    call.address.name = binding["metadata"]["name"].as_str().map(str::to_owned);
+    Ok(call)
 }
 
 /// The object that a call names, which must be there.

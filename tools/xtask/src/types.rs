@@ -34,6 +34,7 @@ const PACKAGES: &[(&str, &str, &str)] = &[
     (API, "authentication/v1", "authentication"),
     (API, "authorization/v1", "authorization"),
     (API, "autoscaling/v1", "autoscaling"),
+    (API, "autoscaling/v2", "autoscaling-v2"),
     (API, "batch/v1", "batch"),
     (API, "certificates/v1", "certificates"),
     (API, "coordination/v1", "coordination"),

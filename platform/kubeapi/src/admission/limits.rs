@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use pilothouse_cel::Quantity;
 use serde_json::{Map, Value, json};
 
 use super::{items, text, usage};
 use crate::catalogue::Resource;
 use crate::status::Failure;
 use crate::strategy::pod;
-use crate::types::quantity::Quantity;
 
 type Amounts = BTreeMap<String, Quantity>;
 

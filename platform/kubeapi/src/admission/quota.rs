@@ -1,8 +1,11 @@
 //! Resource quotas: how much all objects of a namespace may use together.
 //!
-//! What is used follows from the objects themselves: there is no second record that could disagree. One write at a time in
-//! a namespace with quotas looks and writes, so two that fit alone and not together cannot both pass. A task writes what
-//! is used into the status of each quota, for people to read.
+//! What is used follows from the objects themselves: there is no second record that could disagree. Still two writes that fit
+//! alone and not together must not both pass, whichever process they go through. So an object that a quota counts is written
+//! together with the quota's status, in one transaction that fails if anybody else wrote the quota since it was read; then
+//! everything is counted again. Within a process one write at a time looks and writes, so that they do not fail all the time.
+//!
+//! A task writes into the status what is used once objects are gone.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,14 +13,15 @@ use std::time::Duration;
 
 use pilothouse_runtime::TaskError;
 use serde_json::{Value, json};
+use tokio::sync::OwnedMutexGuard;
 
 use super::usage::{self, Usage};
-use super::{Turn, objects, text};
+use super::{objects, text};
 use crate::catalogue::Resource;
 use crate::follow::follow;
 use crate::server::Server;
 use crate::status::Failure;
-use crate::storage::{self, WriteError};
+use crate::storage::{self, Along, WriteError};
 
 const COLLECTION: &str = "resourcequotas";
 /// How long the status rests between two looks, so that a busy namespace is not counted on every write.
@@ -27,6 +31,20 @@ const PAUSE: Duration = Duration::from_millis(50);
 #[derive(Debug, Default)]
 pub(crate) struct Quotas {
     turns: Mutex<HashMap<String, Arc<tokio::sync::Mutex<()>>>>,
+}
+
+/// Held until the write is in the cache, where the next one looks.
+#[derive(Debug)]
+pub(crate) struct Turn {
+    _guard: OwnedMutexGuard<()>,
+    along: Vec<Along>,
+}
+
+impl Turn {
+    /// What has to be written together with the object, if there is a turn at all.
+    pub(crate) fn along(turn: Option<&Self>) -> &[Along] {
+        turn.map_or(&[], |turn| &turn.along)
+    }
 }
 
 impl Quotas {
@@ -59,15 +77,25 @@ impl Quotas {
                 return Err(Failure::forbidden(resource, name, why));
             }
         }
-        let turn = self.turn(namespace).await;
-        server.storage.consistent().await?;
+        let guard = self.turn(namespace).await;
+        let kind = server.built_in("", COLLECTION)?;
+        // First the quotas, then the objects: whatever is written in between has changed the quota as well.
+        let mut current = Vec::with_capacity(quotas.len());
         for quota in &quotas {
-            fits(server, resource, namespace, name, quota, &added)?;
+            current.extend(server.storage.get(&kind, namespace, text(quota, "/metadata/name")).await?);
         }
-        Ok(Some(turn))
+        server.storage.consistent().await?;
+        let mut along = Vec::with_capacity(current.len());
+        for former in current {
+            let used = fits(server, resource, namespace, name, &former.value, &added)?;
+            let mut value = former.value.clone();
+            value["status"] = status(&former.value, used);
+            along.push(Along { resource: Arc::clone(&kind), former, value });
+        }
+        Ok(Some(Turn { _guard: guard, along }))
     }
 
-    async fn turn(&self, namespace: &str) -> Turn {
+    async fn turn(&self, namespace: &str) -> OwnedMutexGuard<()> {
         let turn = {
             let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
             // Those that nobody waits for are of namespaces that may be gone.
@@ -99,6 +127,7 @@ fn concerns(quota: &Value, added: &Usage) -> bool {
     quota["spec"]["hard"].as_object().is_some_and(|hard| hard.keys().any(|name| added.contains_key(name)))
 }
 
+/// What is used with the object, if that is not too much.
 fn fits(
     server: &Server,
     resource: &Resource,
@@ -106,18 +135,20 @@ fn fits(
     name: &str,
     quota: &Value,
     added: &Usage,
-) -> Result<(), Failure> {
+) -> Result<Usage, Failure> {
     let hard = usage::amounts(&quota["spec"]["hard"]);
-    let used = used(server, namespace, quota);
+    let mut used = used(server, namespace, quota);
     let mut exceeded: Vec<[String; 3]> = Vec::new();
     for (name, more) in added {
-        let (Some(most), Some(used)) = (hard.get(name), used.get(name)) else { continue };
-        if used.plus(*more).exceeds(*most) {
+        let (Some(most), Some(used)) = (hard.get(name), used.get_mut(name)) else { continue };
+        let sum = used.plus(*more);
+        if sum.exceeds(*most) {
             exceeded.push([format!("{name}={more}"), format!("{name}={used}"), format!("{name}={most}")]);
         }
+        *used = sum;
     }
     if exceeded.is_empty() {
-        return Ok(());
+        return Ok(used);
     }
     let column = |place: usize| exceeded.iter().map(|row| row[place].as_str()).collect::<Vec<_>>().join(",");
     let why = format!(
@@ -149,6 +180,15 @@ fn used(server: &Server, namespace: &str, quota: &Value) -> Usage {
         }
     }
     total
+}
+
+fn status(quota: &Value, used: Usage) -> Value {
+    let hard = &quota["spec"]["hard"];
+    if hard.is_null() {
+        return json!({});
+    }
+    let used: Value = used.into_iter().map(|(name, amount)| (name, json!(amount.to_string()))).collect();
+    json!({ "hard": hard, "used": used })
 }
 
 /// The kinds that count for what a quota limits.
@@ -205,12 +245,7 @@ async fn pass(server: &Arc<Server>) -> Result<(), Failure> {
     let resource = server.built_in("", COLLECTION)?;
     for quota in all(server) {
         let (namespace, name) = (text(&quota, "/metadata/namespace"), text(&quota, "/metadata/name"));
-        let used: Value = used(server, namespace, &quota)
-            .into_iter()
-            .map(|(name, amount)| (name, json!(amount.to_string())))
-            .collect();
-        let hard = quota["spec"]["hard"].clone();
-        let wanted = if hard.is_null() { json!({}) } else { json!({ "hard": hard, "used": used }) };
+        let wanted = status(&quota, used(server, namespace, &quota));
         if quota["status"] == wanted {
             continue;
         }

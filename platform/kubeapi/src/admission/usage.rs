@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use pilothouse_cel::Quantity;
 use serde_json::Value;
 
 use super::{items, text};
 use crate::catalogue::Resource;
-use crate::types::quantity::Quantity;
 
 /// Amounts by name.
 pub(super) type Usage = BTreeMap<String, Quantity>;

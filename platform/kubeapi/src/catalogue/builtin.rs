@@ -12,6 +12,12 @@ pub(super) const CREATE_ONLY: &[&str] = &["create"];
 pub(super) const READ_WRITE: &[&str] = &["get", "patch", "update"];
 const UPDATE_ONLY: &[&str] = &["update"];
 const GET_ONLY: &[&str] = &["get"];
+/// What is computed for whoever asks.
+pub(super) const GET_AND_LIST: &[&str] = &["get", "list"];
+/// A connection, as old clients and as new ones ask for it.
+const CONNECT: &[&str] = &["create", "get"];
+/// A connection that carries any request.
+const PROXY: &[&str] = &["create", "delete", "get", "patch", "update"];
 
 /// One line of the table.
 struct Row {
@@ -37,26 +43,44 @@ enum Part {
     Log,
     Token,
     Approval,
+    Attach,
+    Exec,
+    PortForward,
+    Proxy,
+    EphemeralContainers,
+    Resize,
 }
 
-use Part::{Approval, Binding, Eviction, Finalize, Log, Status, Token};
+use Part::{
+    Approval, Attach, Binding, EphemeralContainers, Eviction, Exec, Finalize, Log, PortForward, Proxy,
+    Resize, Status, Token,
+};
 
 const ROWS: &[Row] = &[
+    review("", "Binding", "bindings").within_namespace(),
+    core("ComponentStatus", "componentstatuses", &["cs"], false, &[]).computed(),
     core("ConfigMap", "configmaps", &["cm"], true, &[]),
     core("Endpoints", "endpoints", &["ep"], true, &[]),
     core("Event", "events", &["ev"], true, &[]),
     core("LimitRange", "limitranges", &["limits"], true, &[]),
     core("Namespace", "namespaces", &["ns"], false, &[Finalize, Status]).one_by_one(),
-    core("Node", "nodes", &["no"], false, &[Status]),
+    core("Node", "nodes", &["no"], false, &[Proxy, Status]),
     core("PersistentVolume", "persistentvolumes", &["pv"], false, &[Status]),
     core("PersistentVolumeClaim", "persistentvolumeclaims", &["pvc"], true, &[Status]),
-    core("Pod", "pods", &["po"], true, &[Binding, Eviction, Log, Status]).everywhere(),
+    core(
+        "Pod",
+        "pods",
+        &["po"],
+        true,
+        &[Attach, Binding, EphemeralContainers, Eviction, Exec, Log, PortForward, Proxy, Resize, Status],
+    )
+    .everywhere(),
     core("PodTemplate", "podtemplates", &[], true, &[]),
     core("ReplicationController", "replicationcontrollers", &["rc"], true, &[Part::Scale, Status])
         .everywhere(),
     core("ResourceQuota", "resourcequotas", &["quota"], true, &[Status]),
     core("Secret", "secrets", &[], true, &[]),
-    core("Service", "services", &["svc"], true, &[Status]).everywhere(),
+    core("Service", "services", &["svc"], true, &[Proxy, Status]).everywhere(),
     core("ServiceAccount", "serviceaccounts", &["sa"], true, &[Token]),
     apps("ControllerRevision", "controllerrevisions", &[], &[]),
     apps("DaemonSet", "daemonsets", &["ds"], &[Status]).everywhere(),
@@ -71,6 +95,9 @@ const ROWS: &[Row] = &[
     review("authorization.k8s.io", "SelfSubjectAccessReview", "selfsubjectaccessreviews"),
     review("authorization.k8s.io", "SelfSubjectRulesReview", "selfsubjectrulesreviews"),
     review("authorization.k8s.io", "SubjectAccessReview", "subjectaccessreviews"),
+    row("autoscaling", "HorizontalPodAutoscaler", "horizontalpodautoscalers", &["hpa"], true, &[Status])
+        .in_version("v2")
+        .everywhere(),
     row("batch", "CronJob", "cronjobs", &["cj"], true, &[Status]).everywhere(),
     row("batch", "Job", "jobs", &[], true, &[Status]).everywhere(),
     row(
@@ -216,6 +243,17 @@ impl Row {
         self
     }
 
+    const fn in_version(mut self, version: &'static str) -> Self {
+        self.version = version;
+        self
+    }
+
+    /// Nothing of it is stored.
+    const fn computed(mut self) -> Self {
+        self.verbs = GET_AND_LIST;
+        self
+    }
+
     const fn within_namespace(mut self) -> Self {
         self.namespaced = true;
         self
@@ -259,9 +297,15 @@ impl Row {
                 label_selector: None,
             }),
             storage_version: self.version.into(),
-            deprecation: (self.kind == "Endpoints").then(|| {
-                "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice".to_owned()
-            }),
+            storage_schema: None,
+            evolved: false,
+            deprecation: match self.kind {
+                "Endpoints" => Some(
+                    "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice".to_owned(),
+                ),
+                "ComponentStatus" => Some("v1 ComponentStatus is deprecated in v1.19+".to_owned()),
+                _ => None,
+            },
         }
     }
 }
@@ -279,6 +323,16 @@ impl Part {
             Binding => part("binding", "", "v1", "Binding", CREATE_ONLY),
             Eviction => part("eviction", "policy", "v1", "Eviction", CREATE_ONLY),
             Log => own("log", GET_ONLY),
+            EphemeralContainers => own("ephemeralcontainers", READ_WRITE),
+            Resize => own("resize", READ_WRITE),
+            Attach => part("attach", "", "v1", "PodAttachOptions", CONNECT),
+            Exec => part("exec", "", "v1", "PodExecOptions", CONNECT),
+            PortForward => part("portforward", "", "v1", "PodPortForwardOptions", CONNECT),
+            Proxy => match parent.kind {
+                "Node" => part("proxy", "", "v1", "NodeProxyOptions", PROXY),
+                "Service" => part("proxy", "", "v1", "ServiceProxyOptions", PROXY),
+                _ => part("proxy", "", "v1", "PodProxyOptions", PROXY),
+            },
             Token => part("token", "authentication.k8s.io", "v1", "TokenRequest", CREATE_ONLY),
         }
     }

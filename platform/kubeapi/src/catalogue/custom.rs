@@ -18,23 +18,36 @@ const VERBS: &[&str] = &["delete", "deletecollection", "get", "list", "patch", "
 pub(super) fn resources(definition: &Value) -> Vec<Resource> {
     let spec = &definition["spec"];
     let versions = spec["versions"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let storage = versions
-        .iter()
-        .find(|version| version["storage"] == true)
-        .map(|version| text(&version["name"]))
-        .unwrap_or_default();
-    versions
-        .iter()
-        .filter(|version| version["served"] == true)
-        .map(|version| resource(spec, version, storage.clone()))
-        .collect()
+    let schemas: Vec<_> = versions.iter().map(schema).collect();
+    let stored = versions.iter().position(|version| version["storage"] == true);
+    let storage_version = stored.map(|place| text(&versions[place]["name"])).unwrap_or_default();
+    let evolved = definition["metadata"]["generation"].as_u64().is_some_and(|generation| generation > 1);
+    let mut resources = Vec::new();
+    for (place, version) in versions.iter().enumerate().filter(|(_, version)| version["served"] == true) {
+        let storage_schema =
+            stored.filter(|stored| *stored != place).and_then(|stored| schemas[stored].clone());
+        let schema = schemas[place].clone();
+        let resource = resource(spec, version, schema, storage_version.clone(), storage_schema);
+        resources.push(Resource { evolved, ..resource });
+    }
+    resources
 }
 
-fn resource(spec: &Value, version: &Value, storage_version: Text) -> Resource {
+fn schema(version: &Value) -> Option<Arc<Structural>> {
+    version.pointer("/schema/openAPIV3Schema").map(|schema| Arc::new(Structural::parse(schema)))
+}
+
+fn resource(
+    spec: &Value,
+    version: &Value,
+    schema: Option<Arc<Structural>>,
+    storage_version: Text,
+    storage_schema: Option<Arc<Structural>>,
+) -> Resource {
     let names = &spec["names"];
     let kind = text(&names["kind"]);
     let own_name = text(&version["name"]);
-    let schema = version.pointer("/schema/openAPIV3Schema");
+    let published = version.pointer("/schema/openAPIV3Schema");
     let status_subresource = version.pointer("/subresources/status").is_some_and(Value::is_object);
     let scale = version.pointer("/subresources/scale").filter(|scale| scale.is_object()).map(scale_paths);
     let mut resource = Resource {
@@ -53,8 +66,8 @@ fn resource(spec: &Value, version: &Value, storage_version: Text) -> Resource {
         namespaced: spec["scope"] == "Namespaced",
         verbs: VERBS,
         subresources: Vec::new(),
-        schema: schema.map(|schema| Arc::new(Structural::parse(schema))),
-        published_schema: schema.and_then(|schema| RawValue::from_string(schema.to_string()).ok()),
+        schema,
+        published_schema: published.and_then(|schema| RawValue::from_string(schema.to_string()).ok()),
         printer_columns: version["additionalPrinterColumns"]
             .as_array()
             .map(|columns| columns.iter().map(Column::from_definition).collect())
@@ -67,6 +80,8 @@ fn resource(spec: &Value, version: &Value, storage_version: Text) -> Resource {
         status_subresource,
         scale,
         storage_version,
+        storage_schema,
+        evolved: false,
         deprecation: deprecation(spec, version),
         kind,
         version: own_name,

@@ -126,3 +126,26 @@ fn a_built_in_kind_says_how_its_lists_merge() {
     );
     assert_eq!(schemas["io.k8s.api.core.v1.ObjectReference"]["x-kubernetes-map-type"], "atomic");
 }
+
+#[test]
+fn an_object_inside_another_says_what_it_is() {
+    let catalogue = Catalogue::built_in(33).with_custom(&[json!({
+        "spec": {
+            "group": "fleet.example.com", "names": { "plural": "docks", "kind": "Dock" }, "scope": "Namespaced",
+            "versions": [{
+                "name": "v1", "served": true, "storage": true,
+                "schema": { "openAPIV3Schema": { "type": "object", "properties": { "spec": { "type": "array", "items": {
+                    "type": "object", "x-kubernetes-embedded-resource": true, "x-kubernetes-preserve-unknown-fields": true,
+                } } } } },
+            }],
+        },
+    })]);
+    let (document, _) = document(&catalogue, "apis/fleet.example.com/v1").unwrap();
+    let inner =
+        &document["components"]["schemas"]["com.example.fleet.v1.Dock"]["properties"]["spec"]["items"];
+    assert_eq!(inner["required"], json!(["kind", "apiVersion"]));
+    assert_eq!(inner["properties"]["kind"]["type"], "string");
+    let mut missing = Vec::new();
+    dangling(inner, &document, &mut missing);
+    assert_eq!(missing, [""; 0]);
+}

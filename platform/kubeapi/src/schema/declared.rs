@@ -70,7 +70,7 @@ fn object(schema: &Value, resource: bool) -> Type {
 }
 
 /// The name of a property as rules write it. Nothing if they cannot.
-fn escaped(name: &str) -> Option<String> {
+pub(super) fn escaped(name: &str) -> Option<String> {
     const RESERVED: [&str; 21] = [
         "true",
         "false",

@@ -4,6 +4,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use serde_json::Value;
 
 pub(super) fn matches(format: &str, text: &str) -> bool {
     match format {
@@ -19,6 +20,63 @@ pub(super) fn matches(format: &str, text: &str) -> bool {
         "hostname" => is_host_name(text),
         "uuid" | "uuid3" | "uuid4" | "uuid5" => uuid::Uuid::try_parse(text).is_ok(),
         _ => true,
+    }
+}
+
+/// Formats that somebody knows, even if nothing is checked here.
+const KNOWN: [&str; 34] = [
+    "bsonobjectid",
+    "uri",
+    "email",
+    "hostname",
+    "ipv4",
+    "ipv6",
+    "cidr",
+    "mac",
+    "uuid",
+    "uuid3",
+    "uuid4",
+    "uuid5",
+    "isbn",
+    "isbn10",
+    "isbn13",
+    "creditcard",
+    "ssn",
+    "hexcolor",
+    "rgbcolor",
+    "byte",
+    "password",
+    "date",
+    "duration",
+    "datetime",
+    "date-time",
+    "int32",
+    "int64",
+    "float",
+    "double",
+    "quantity",
+    "int-or-string",
+    "name",
+    "k8s-short-name",
+    "k8s-long-name",
+];
+
+/// The formats of a schema that nobody knows, each once.
+pub(super) fn unknown(schema: &Value, found: &mut Vec<String>) {
+    if let Some(format) = schema["format"].as_str()
+        && !format.is_empty()
+        && !KNOWN.contains(&format)
+        && !found.iter().any(|one| one == format)
+    {
+        found.push(format.to_owned());
+    }
+    for inner in schema["properties"].as_object().into_iter().flat_map(|fields| fields.values()) {
+        unknown(inner, found);
+    }
+    for word in ["items", "additionalProperties"] {
+        if schema[word].is_object() {
+            unknown(&schema[word], found);
+        }
     }
 }
 

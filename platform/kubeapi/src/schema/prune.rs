@@ -11,7 +11,7 @@ pub(super) fn root(node: &Node, object: &mut Value, dropped: &mut Vec<String>) {
     fields(node, object, "", true, dropped);
 }
 
-fn value(node: &Node, value: &mut Value, path: &str, dropped: &mut Vec<String>) {
+pub(super) fn value(node: &Node, value: &mut Value, path: &str, dropped: &mut Vec<String>) {
     match value {
         Value::Object(_) => fields(node, value, path, node.embedded_resource, dropped),
         Value::Array(items) => {

@@ -168,7 +168,9 @@ fn a_schema_that_is_not_structural_is_refused() {
         Structural::problems(&schema, "s").iter().map(|cause| cause.field.clone()).collect()
     };
     assert_eq!(
-        problems(json!({ "type": "object", "properties": { "metadata": {}, "a": { "type": "string" } } })),
+        problems(
+            json!({ "type": "object", "properties": { "metadata": { "type": "object" }, "a": { "type": "string" } } })
+        ),
         [""; 0]
     );
     assert_eq!(problems(json!({ "type": "object", "properties": { "a": {} } })), ["s.properties[a].type"]);
@@ -177,7 +179,7 @@ fn a_schema_that_is_not_structural_is_refused() {
         ["s.properties[a].items"]
     );
     assert_eq!(problems(json!({ "type": "object", "$ref": "#/x" })), ["s.$ref"]);
-    assert_eq!(problems(json!({})), ["s.type", "s.type"]);
+    assert_eq!(problems(json!({})), ["s.type"]);
 }
 
 #[test]
@@ -197,4 +199,42 @@ fn formats_are_checked_where_they_are_known() {
     ] {
         assert_eq!(format::matches(format, text), expected, "{format}: {text}");
     }
+}
+
+#[test]
+fn what_a_structural_schema_may_not_say_is_told_where_it_is_said() {
+    for (schema, expected) in [
+        (json!({ "type": "text" }), ".type: Unsupported value"),
+        (json!({ "type": "string", "pattern": "(" }), ".pattern: Invalid value"),
+        (
+            json!({ "type": "object", "anyOf": [{ "type": "object" }] }),
+            ".anyOf[0].type: Forbidden: must be empty",
+        ),
+        (json!({ "type": "object", "not": { "nullable": true } }), ".not.nullable: Forbidden: must be false"),
+        (
+            json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": false }),
+            ".x-kubernetes-preserve-unknown-fields: Invalid value: false",
+        ),
+        (json!({ "type": "object", "x-kubernetes-embedded-resource": true }), ".properties: Required value"),
+        (json!({ "type": "array", "items": [] }), ".items: Forbidden"),
+        (
+            json!({ "type": "array", "x-kubernetes-list-type": "set", "items": { "type": "object" } }),
+            ".items.x-kubernetes-map-type: Invalid value: null",
+        ),
+        (
+            json!({ "type": "object", "properties": { "a": { "type": "string" } }, "default": { "b": 1 } }),
+            ".default: Invalid value: {\"b\":1}: must not have unknown fields",
+        ),
+    ] {
+        let whole = json!({ "type": "object", "properties": { "spec": schema } });
+        let causes = Structural::problems(&whole, "s");
+        let lines: Vec<String> =
+            causes.iter().map(|cause| format!("{}: {}", cause.field, cause.message)).collect();
+        let found = lines.iter().any(|line| line.starts_with(&format!("s.properties[spec]{expected}")));
+        assert!(found, "{schema}: {lines:?}");
+    }
+    let either =
+        json!({ "x-kubernetes-int-or-string": true, "anyOf": [{ "type": "integer" }, { "type": "string" }] });
+    let whole = json!({ "type": "object", "properties": { "spec": either } });
+    assert!(Structural::problems(&whole, "s").is_empty());
 }

@@ -40,7 +40,7 @@ pub(crate) struct Snapshot {
 }
 
 impl Cache {
-    pub(super) fn new(metrics: Metrics) -> Self {
+    pub(crate) fn new(metrics: Metrics) -> Self {
         Self { state: RwLock::default(), through: watch::Sender::new(0), hurried: Notify::new(), metrics }
     }
 
@@ -157,7 +157,7 @@ impl Cache {
 
     /// What happened after a version under a prefix, and up to which version that is complete. `None` if it was so
     /// long ago that it is no longer in memory.
-    pub(super) fn events(&self, after: u64, prefix: &str) -> Option<(Vec<Arc<Event>>, u64)> {
+    pub(crate) fn events(&self, after: u64, prefix: &str) -> Option<(Vec<Arc<Event>>, u64)> {
         let state = self.read();
         (state.history.floor() <= after)
             .then(|| (state.history.after(after, prefix), state.through.max(after)))

@@ -91,24 +91,45 @@ pub(super) fn for_storage(resource: &Resource, value: &Value) -> Value {
         object.insert("apiVersion".to_owned(), stored.into());
         object.insert("kind".to_owned(), resource.kind.to_string().into());
     }
+    if let Some(schema) = &resource.storage_schema {
+        schema.prune(&mut value);
+    }
     value
 }
 
-/// A custom resource is served at several versions of the same content; only the name of the version differs. Events also
-/// have two forms.
+/// A custom resource is served at several versions, which have in common what the schemas of both know. Events also have two
+/// forms.
 pub(super) fn convert(resource: &Resource, value: &mut Value) {
+    let wanted = resource.api_version();
+    let same = value["apiVersion"] == wanted.as_str();
     if let Some(object) = value.as_object_mut() {
         if event::is_other_form(resource) {
             event::from_core(object);
         }
-        object.insert("apiVersion".to_owned(), resource.api_version().into());
+        object.insert("apiVersion".to_owned(), wanted.into());
     }
+    if let Some(schema) = resource.schema.as_ref().filter(|_| !same || resource.evolved) {
+        schema.prune(value);
+        if same {
+            schema.default(value);
+        }
+    }
+}
+
+/// What is left of an object once it was stored, at the version in which it was sent.
+pub(super) fn as_stored(resource: &Resource, value: &Value) -> Value {
+    if resource.storage_schema.is_none() {
+        return value.clone();
+    }
+    let mut value = for_storage(resource, value);
+    convert(resource, &mut value);
+    value
 }
 
 /// Encoded bytes at the version that was asked for. Nearly always they are so already, and are not even parsed.
 pub(crate) fn converted(resource: &Resource, object: &Bytes) -> Bytes {
     let expected = format!("{{\"apiVersion\":\"{}\"", resource.api_version());
-    if object.starts_with(expected.as_bytes()) {
+    if object.starts_with(expected.as_bytes()) && !resource.evolved {
         return object.clone();
     }
     let Ok(mut value) = serde_json::from_slice::<Value>(object) else { return object.clone() };

@@ -3,16 +3,22 @@
 use serde_json::{Value, json};
 
 use super::{ensure_object, fill, items, items_mut, names, text};
-use crate::schema::Structural;
 use crate::status::Cause;
+
+mod conversion;
+#[cfg(test)]
+mod tests;
+mod versions;
 
 pub(super) fn defaults(object: &mut Value) {
     let spec = &mut object["spec"];
     ensure_object(spec);
     ensure_object(&mut spec["names"]);
     let kind = text(spec, "/names/kind").to_owned();
-    fill(&mut spec["names"], "singular", json!(kind.to_ascii_lowercase()));
-    fill(&mut spec["names"], "listKind", json!(format!("{kind}List")));
+    if !kind.is_empty() {
+        fill(&mut spec["names"], "singular", json!(kind.to_ascii_lowercase()));
+        fill(&mut spec["names"], "listKind", json!(format!("{kind}List")));
+    }
     fill(spec, "conversion", json!({ "strategy": "None" }));
     for version in items_mut(spec, "versions") {
         for column in items_mut(version, "additionalPrinterColumns") {
@@ -21,6 +27,24 @@ pub(super) fn defaults(object: &mut Value) {
             }
         }
     }
+}
+
+/// A version in which objects are stored from now on is one in which objects may be stored.
+pub(super) fn remember_storage(object: &mut Value) {
+    let storage = items(object, "/spec/versions").iter().find(|version| version["storage"] == true);
+    let Some(name) = storage.map(|version| version["name"].clone()) else { return };
+    if let Some(stored) = object.pointer_mut("/status/storedVersions").and_then(Value::as_array_mut)
+        && !stored.contains(&name)
+    {
+        stored.push(name);
+    }
+}
+
+/// What is let pass and not understood.
+pub(super) fn warnings(object: &Value) -> Vec<String> {
+    let schemas = items(object, "/spec/versions").iter().map(|version| &version["schema"]["openAPIV3Schema"]);
+    let formats = schemas.flat_map(crate::schema::Structural::unknown_formats);
+    formats.map(|format| format!("unrecognized format {format:?}")).collect()
 }
 
 pub(super) fn initial_status(object: &mut Value) {
@@ -37,27 +61,9 @@ pub(super) fn validate(old: Option<&Value>, new: &Value) -> Vec<Cause> {
     let spec = &new["spec"];
     let mut causes = Vec::new();
     approval(old, new, &mut causes);
-    identity(new, &mut causes);
-    let versions = items(spec, "/versions");
-    one_storage(new, versions, &mut causes);
-    let common = is_common(versions);
-    for (place, version) in versions.iter().enumerate() {
-        let path = format!("spec.versions[{place}]");
-        if let Some(why) = names::label_problem(text(version, "/name")) {
-            causes.push(Cause::invalid(format!("{path}.name"), &version["name"], why));
-        }
-        let columns = if common { "spec".to_owned() } else { path.clone() };
-        self::columns(version, &format!("{columns}.additionalPrinterColumns"), &mut causes);
-        match version.pointer("/schema/openAPIV3Schema") {
-            // What all versions have in common is said once.
-            Some(_) if common && place > 0 => {}
-            Some(schema) if schema.is_object() => {
-                let path = if common { "spec.validation".to_owned() } else { format!("{path}.schema") };
-                causes.extend(Structural::problems(schema, &format!("{path}.openAPIV3Schema")));
-            }
-            _ => causes.push(Cause::required(format!("{path}.schema.openAPIV3Schema"), "")),
-        }
-    }
+    identity(new, old.is_some(), &mut causes);
+    naming(&spec["names"], &mut causes);
+    versions::check(new, &mut causes);
     if spec["preserveUnknownFields"] == true {
         causes.push(Cause::invalid(
             "spec.preserveUnknownFields",
@@ -65,50 +71,11 @@ pub(super) fn validate(old: Option<&Value>, new: &Value) -> Vec<Cause> {
             "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead",
         ));
     }
-    if spec["conversion"]["strategy"] != "None" {
-        // Nobody could convert, so nobody may promise it.
-        causes.push(Cause::not_supported(
-            "spec.conversion.strategy",
-            &spec["conversion"]["strategy"],
-            ["None"],
-        ));
-    }
+    conversion::check(&spec["conversion"], &mut causes);
     if let Some(old) = old {
         unchanged(old, new, &mut causes);
     }
     causes
-}
-
-/// Whether all versions have one schema, which then is the definition's.
-fn is_common(versions: &[Value]) -> bool {
-    versions.windows(2).all(|pair| pair[0]["schema"] == pair[1]["schema"])
-}
-
-fn one_storage(new: &Value, versions: &[Value], causes: &mut Vec<Cause>) {
-    let storage: Vec<_> = versions.iter().filter(|version| version["storage"] == true).collect();
-    if storage.len() != 1 {
-        // In the manner of Go, without what is common to all.
-        let shown: Vec<String> = versions
-            .iter()
-            .map(|version| {
-                let flag = |name: &str| version[name] == true;
-                format!(
-                    "{{\"Name\":{},\"Served\":{},\"Storage\":{},\"Deprecated\":{},\"DeprecationWarning\":{},\"Schema\":null,\"Subresources\":null,\"AdditionalPrinterColumns\":null,\"SelectableFields\":null}}",
-                    version["name"], flag("served"), flag("storage"), flag("deprecated"), version["deprecationWarning"]
-                )
-            })
-            .collect();
-        let why = "must have exactly one version marked as storage version";
-        let message = format!("Invalid value: [{}]: {why}", shown.join(","));
-        causes.push(Cause::new("FieldValueInvalid", message, "spec.versions"));
-    }
-    if let Some(last) = storage.last() {
-        let stored = items(new, "/status/storedVersions");
-        if !stored.is_empty() && !stored.contains(&last["name"]) {
-            let why = format!("must have the storage version {}", text(last, "/name"));
-            causes.push(Cause::invalid("status.storedVersions", &json!(stored), why));
-        }
-    }
 }
 
 const APPROVAL: &str = "api-approved.kubernetes.io";
@@ -145,46 +112,19 @@ fn approval(old: Option<&Value>, new: &Value, causes: &mut Vec<Cause>) {
     });
 }
 
-fn columns(version: &Value, path: &str, causes: &mut Vec<Cause>) {
-    const TYPES: [&str; 5] = ["boolean", "date", "integer", "number", "string"];
-    const FORMATS: [&str; 9] =
-        ["byte", "date", "date-time", "double", "float", "int32", "int64", "name", "password"];
-    for (place, column) in items(version, "/additionalPrinterColumns").iter().enumerate() {
-        let at = |field: &str| format!("{path}[{place}].{field}");
-        if text(column, "/name").is_empty() {
-            causes.push(Cause::required(at("name"), ""));
-        }
-        let one_of = |words: &[&str]| format!("must be one of {}", words.join(","));
-        match text(column, "/type") {
-            "" => causes.push(Cause::required(at("type"), &one_of(&TYPES))),
-            kind if TYPES.contains(&kind) => {}
-            _ => causes.push(Cause::invalid(at("type"), &column["type"], one_of(&TYPES))),
-        }
-        let format = text(column, "/format");
-        if !format.is_empty() && !FORMATS.contains(&format) {
-            causes.push(Cause::invalid(at("format"), &column["format"], one_of(&FORMATS)));
-        }
-        if text(column, "/jsonPath").is_empty() {
-            causes.push(Cause::required(at("JSONPath"), ""));
-        }
-    }
-}
-
-fn identity(new: &Value, causes: &mut Vec<Cause>) {
+fn identity(new: &Value, exists: bool, causes: &mut Vec<Cause>) {
     let spec = &new["spec"];
     let (group, plural) = (text(spec, "/group"), text(spec, "/names/plural"));
-    for (field, value) in
-        [("spec.group", group), ("spec.names.plural", plural), ("spec.names.kind", text(spec, "/names/kind"))]
-    {
-        if value.is_empty() {
-            causes.push(Cause::required(field, ""));
-        }
-    }
-    if !group.is_empty() && !group.contains('.') {
+    if group.is_empty() {
+        causes.push(Cause::required("spec.group", ""));
+    } else if let Some(why) = names::subdomain_problem(group) {
+        causes.push(Cause::invalid("spec.group", &json!(group), why));
+    } else if !group.contains('.') {
         causes.push(Cause::invalid("spec.group", &json!(group), "should be a domain with at least one dot"));
     }
     let name = text(new, "/metadata/name");
-    if name != format!("{plural}.{group}") {
+    // What exists has its name, and may not change the others.
+    if !exists && name != format!("{plural}.{group}") {
         causes.push(Cause::invalid(
             "metadata.name",
             &json!(name),
@@ -192,8 +132,41 @@ fn identity(new: &Value, causes: &mut Vec<Cause>) {
         ));
     }
     let scopes = ["Cluster", "Namespaced"];
-    if !scopes.contains(&text(spec, "/scope")) {
-        causes.push(Cause::not_supported("spec.scope", &spec["scope"], scopes));
+    match text(spec, "/scope") {
+        "" => causes.push(Cause::required("spec.scope", "")),
+        scope if scopes.contains(&scope) => {}
+        _ => causes.push(Cause::not_supported("spec.scope", &spec["scope"], scopes)),
+    }
+}
+
+/// Names in paths are those of hosts; those of kinds may have capitals.
+fn naming(given: &Value, causes: &mut Vec<Cause>) {
+    for field in ["plural", "singular", "kind", "listKind"] {
+        let (at, name) = (format!("spec.names.{field}"), text(given, &format!("/{field}")));
+        let mixed = field.ends_with("ind");
+        if name.is_empty() {
+            causes.push(Cause::required(at, ""));
+        } else if mixed && let Some(why) = names::service_problem(&name.to_ascii_lowercase()) {
+            let why = format!("may have mixed case, but should otherwise match: {why}");
+            causes.push(Cause::invalid(at, &json!(name), why));
+        } else if !mixed && let Some(why) = names::service_problem(name) {
+            causes.push(Cause::invalid(at, &json!(name), why));
+        }
+    }
+    for field in ["shortNames", "categories"] {
+        for (place, name) in items(given, &format!("/{field}")).iter().enumerate() {
+            if let Some(why) = names::service_problem(name.as_str().unwrap_or_default()) {
+                causes.push(Cause::invalid(format!("spec.names.{field}[{place}]"), name, why));
+            }
+        }
+    }
+    let kind = text(given, "/kind");
+    if !kind.is_empty() && kind == text(given, "/listKind") {
+        causes.push(Cause::invalid(
+            "spec.names.listKind",
+            &json!(kind),
+            "kind and listKind may not be the same",
+        ));
     }
 }
 
@@ -216,11 +189,14 @@ fn unchanged(old: &Value, new: &Value, causes: &mut Vec<Cause>) {
     let versions: Vec<_> =
         items(new, "/spec/versions").iter().map(|version| text(version, "/name")).collect();
     for (place, stored) in items(old, "/status/storedVersions").iter().enumerate() {
-        if !versions.contains(&stored.as_str().unwrap_or_default()) {
+        let name = stored.as_str().unwrap_or_default();
+        if !versions.contains(&name) {
             causes.push(Cause::invalid(
                 format!("status.storedVersions[{place}]"),
                 stored,
-                "missing from spec.versions; must be removed from status.storedVersions first",
+                format!(
+                    "missing from spec.versions; {name} was previously a storage version, and must remain in spec.versions until a storage migration ensures no data remains persisted in {name} and removes {name} from status.storedVersions"
+                ),
             ));
         }
     }

@@ -42,7 +42,7 @@ pub(crate) fn label_problem(name: &str) -> Option<&'static str> {
 }
 
 /// RFC 1035 label: as above, but beginning with a letter.
-fn service_problem(name: &str) -> Option<&'static str> {
+pub(crate) fn service_problem(name: &str) -> Option<&'static str> {
     let letter = name.starts_with(|character: char| character.is_ascii_lowercase());
     let fits = (1..=63).contains(&name.len()) && is_label(name) && letter;
     (!fits).then_some(

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::{ensure_object, fill, items, items_mut, text};
 
+pub(super) mod running;
 pub(super) mod validation;
 
 /// Where a pod finds the credentials of its service account.
@@ -20,17 +21,22 @@ pub(super) fn own_defaults(spec: &mut Value) {
     let host_network = spec["hostNetwork"] == true;
     for list in ["initContainers", "containers"] {
         for container in items_mut(spec, list) {
-            if let Some(limits) = container["resources"]["limits"].as_object().cloned() {
-                ensure_object(&mut container["resources"]["requests"]);
-                for (name, amount) in limits {
-                    fill(&mut container["resources"]["requests"], &name, amount);
-                }
-            }
+            requests_from_limits(container);
             for port in items_mut(container, "ports").filter(|_| host_network) {
                 if let Some(number) = port.get("containerPort").cloned() {
                     fill(port, "hostPort", number);
                 }
             }
+        }
+    }
+}
+
+/// Who says how much there may be and not how much there has to be means the same by both.
+fn requests_from_limits(container: &mut Value) {
+    if let Some(limits) = container["resources"]["limits"].as_object().cloned() {
+        ensure_object(&mut container["resources"]["requests"]);
+        for (name, amount) in limits {
+            fill(&mut container["resources"]["requests"], &name, amount);
         }
     }
 }
@@ -49,7 +55,7 @@ pub(super) fn defaults(spec: &mut Value) {
         (_, name) if !name.is_empty() => spec["serviceAccountName"] = json!(name),
         _ => {}
     }
-    for list in ["initContainers", "containers"] {
+    for list in ["initContainers", "containers", "ephemeralContainers"] {
         items_mut(spec, list).for_each(container_defaults);
     }
     items_mut(spec, "volumes").for_each(volume_defaults);
@@ -125,6 +131,35 @@ fn downward_defaults(api: &mut Value) {
             fill(&mut item["fieldRef"], "apiVersion", json!("v1"));
         }
     }
+}
+
+/// Whether a kubelet runs it by itself, and the API only shows it.
+pub(crate) fn is_mirror(pod: &Value) -> bool {
+    !pod["metadata"]["annotations"]["kubernetes.io/config.mirror"].is_null()
+}
+
+/// What a pod has no right to that nobody in the cluster has let in.
+pub(crate) fn borrowed_by_mirror(pod: &Value) -> Option<&'static str> {
+    let sources =
+        || items(pod, "/spec/volumes").iter().flat_map(|volume| items(volume, "/projected/sources"));
+    let containers = ["containers", "initContainers"].map(|list| items(&pod["spec"], &format!("/{list}")));
+    let variables = || {
+        let containers = containers.iter().copied().flatten();
+        containers.flat_map(|container| items(container, "/env").iter().chain(items(container, "/envFrom")))
+    };
+    let secret = |source: &Value| {
+        !source["secret"].is_null()
+            || !source["secretRef"].is_null()
+            || !source["valueFrom"]["secretKeyRef"].is_null()
+    };
+    if !text(pod, "/spec/serviceAccountName").is_empty() {
+        return Some("a mirror pod may not reference service accounts");
+    }
+    if items(pod, "/spec/volumes").iter().chain(sources()).chain(variables()).any(secret) {
+        return Some("a mirror pod may not reference secrets");
+    }
+    let token = |source: &Value| !source["serviceAccountToken"].is_null();
+    sources().any(token).then_some("a mirror pod may not use ServiceAccountToken volume projections")
 }
 
 /// What admission adds to a pod, beyond defaults, once its service account is known: pull secrets and credentials. `suffix` makes the volume's name unique.

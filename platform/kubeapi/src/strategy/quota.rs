@@ -1,9 +1,9 @@
 //! Resource quotas.
 
+use pilothouse_cel::Quantity;
 use serde_json::Value;
 
 use crate::status::Cause;
-use crate::types::quantity::Quantity;
 
 /// Amounts that only come in whole numbers.
 const WHOLE: [&str; 9] = [

@@ -4,7 +4,8 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::{
-    Heading, UNKNOWN, age, batch, count, network, number, or_none, pod, policy, storage, text, workload,
+    Heading, UNKNOWN, age, autoscaling, batch, count, network, number, or_none, pod, policy, storage, text,
+    workload,
 };
 use crate::catalogue::Resource;
 
@@ -94,6 +95,10 @@ pub(super) fn headings(resource: &Resource) -> &'static [Heading] {
         ("scheduling.k8s.io", "priorityclasses") => {
             const { &[NAME, H::number("Value"), H::flag("Global-Default"), AGE, H::text("PreemptionPolicy")] }
         }
+        ("", "componentstatuses") => {
+            const { &[NAME, H::text("Status"), H::text("Message"), H::text("Error")] }
+        }
+        ("autoscaling", _) => autoscaling::AUTOSCALER,
         ("batch", "jobs") => batch::JOB,
         ("batch", "cronjobs") => batch::CRON_JOB,
         ("", "replicationcontrollers") => workload::REPLICA_SET,
@@ -173,6 +178,12 @@ pub(super) fn cells(resource: &Resource, object: &Value, now: Timestamp) -> Vec<
             age,
             json!(text(object, "/preemptionPolicy")),
         ],
+        ("", "componentstatuses") => {
+            let condition = &object["conditions"][0];
+            let healthy = if condition["status"] == "True" { "Healthy" } else { "Unhealthy" };
+            vec![name, json!(healthy), json!(text(condition, "/message")), json!(text(condition, "/error"))]
+        }
+        ("autoscaling", _) => autoscaling::autoscaler(object, name, age),
         ("batch", "jobs") => batch::job(object, name, age, now),
         ("batch", "cronjobs") => batch::cron_job(object, name, age, now),
         ("", "replicationcontrollers") => workload::replication_controller(object, name, age),

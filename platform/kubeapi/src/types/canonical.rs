@@ -8,9 +8,9 @@
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use jiff::Timestamp;
+use pilothouse_cel::{Quantity, QuantityError};
 use serde_json::{Map, Value, json};
 
-use super::quantity::Quantity;
 use super::{Field, Holds, Message, Type};
 
 /// Where in an object something is.
@@ -313,7 +313,7 @@ fn fit_quantity(value: &mut Value) -> Result<(), String> {
     let text = match &*value {
         Value::String(text) => text.trim().to_owned(),
         Value::Number(number) => number.to_string(),
-        _ => return Err(super::quantity::Error::Format.to_string()),
+        _ => return Err(QuantityError::Format.to_string()),
     };
     let amount = Quantity::parse(&text).map_err(|error| error.to_string())?;
     *value = json!(amount.to_string());

@@ -22,6 +22,7 @@ pub(crate) fn name(message: &Message) -> String {
         "meta" => format!("io.k8s.apimachinery.pkg.apis.meta.v1.{name}"),
         "apiextensions" => format!("io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.{name}"),
         "apiregistration" => format!("io.k8s.kube-aggregator.pkg.apis.apiregistration.v1.{name}"),
+        "autoscaling-v2" => format!("io.k8s.api.autoscaling.v2.{name}"),
         package => format!("io.k8s.api.{package}.v1.{name}"),
     }
 }

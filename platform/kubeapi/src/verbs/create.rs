@@ -11,7 +11,7 @@ use crate::server::{Call, Server};
 use crate::status::{Cause, Failure};
 use crate::storage::WriteError;
 use crate::strategy::{self, names};
-use crate::{admission, crds, escalation, namespaces, pods};
+use crate::{admission, crds, namespaces, pods};
 
 /// Who the fields of a new object belong to.
 #[derive(Clone, Copy, Debug)]
@@ -35,13 +35,22 @@ pub(super) async fn handle(call: &Call) -> Result<Response, Failure> {
     if call.resource.is("certificates.k8s.io", "certificatesigningrequests") {
         requested_by(call, &mut object);
     }
-    escalation::admit(&call.server, &call.user, &call.resource, namespace, &object, None)?;
+    permitted(call, &object)?;
     let manager = call.manager()?;
     let dry_run = call.dry_run()?;
     let created = new(&call.server, &call.resource, namespace, object, Fields::Of(&manager), dry_run).await?;
     let mut response = call.show(StatusCode::CREATED, created)?;
     answer::warn(&mut response, &warnings);
     Ok(response)
+}
+
+/// Whether who asks may make this object at all. It lies where the path says, whether it says so itself or not.
+pub(super) fn permitted(call: &Call, object: &Value) -> Result<(), Failure> {
+    let mut placed = object.clone();
+    place(&call.resource, call.namespace(), &mut placed)?;
+    let change =
+        admission::nodes::Change { resource: &call.resource, subresource: None, new: &placed, old: None };
+    admission::permit(&call.server, &call.user, call.namespace(), &change)
 }
 
 /// Who asks for a certificate is not for the asker to say.
@@ -103,6 +112,7 @@ pub(super) async fn new(
         if resource.is("", "pods") {
             pods::admit(server, resource, namespace, &mut object).await?;
         }
+        admission::complete(server, resource, &mut object)?;
         // From before the choice until the Service is in the cache, where the next one looks.
         let mut turn = None;
         if resource.is("", "services") {
@@ -118,7 +128,9 @@ pub(super) async fn new(
                 None => Ok(object),
             };
         }
-        let written = server.storage.create(resource, (namespace, &name), within.as_ref(), &object).await;
+        let along = admission::Turn::along(quota.as_ref());
+        let at = (namespace, name.as_str());
+        let written = server.storage.create(resource, at, within.as_ref(), &object, along).await;
         drop(turn);
         drop(quota);
         match written {

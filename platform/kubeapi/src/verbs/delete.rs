@@ -9,6 +9,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 use super::options;
+use crate::admission;
 use crate::answer;
 use crate::catalogue::Resource;
 use crate::request::Parameters;
@@ -65,6 +66,7 @@ pub(super) async fn handle(call: &Call) -> Result<Response, Failure> {
     let body = body(call)?;
     let options = Options::of(&call.info.query, &body)?;
     let stored = super::existing(call).await?;
+    admission::nodes::admit_deletion(&call.user, &call.resource, &stored.value)?;
     let mut response = match delete(&call.server, &call.resource, stored, &options).await? {
         Deleted::Going(object) => call.show(StatusCode::OK, object)?,
         Deleted::Gone(object) if call.resource.returns_deleted() => call.show(StatusCode::OK, object)?,

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::delete::{self, Options};
 use super::options::Selection;
+use crate::admission;
 use crate::answer::{self, Form};
 use crate::server::Call;
 use crate::status::Failure;
@@ -25,6 +26,7 @@ pub(super) async fn handle(call: &Call) -> Result<Response, Failure> {
         let Ok(object) = serde_json::from_slice::<Value>(object) else { continue };
         let name = object["metadata"]["name"].as_str().unwrap_or_default();
         let Some(stored) = storage.get(&call.resource, call.namespace(), name).await? else { continue };
+        admission::nodes::admit_deletion(&call.user, &call.resource, &stored.value)?;
         // As they were before.
         let shown = storage::text(&stored.value);
         match delete::delete(&call.server, &call.resource, stored, &options).await {

@@ -12,7 +12,7 @@ use crate::authorization::{Attributes, ResourceAttributes};
 use crate::patch::{self, Patch, PatchKind};
 use crate::server::Call;
 use crate::status::{Cause, Failure};
-use crate::{escalation, strategy};
+use crate::strategy;
 
 pub(super) async fn handle(call: &Call) -> Result<Response, Failure> {
     let kind = PatchKind::from_media_type(call.media_type()).ok_or_else(Failure::unknown_patch_type)?;
@@ -49,7 +49,7 @@ pub(super) async fn handle(call: &Call) -> Result<Response, Failure> {
             call.unknown_fields(&mut object)?;
             object["metadata"]["name"] = json!(name);
             let namespace = call.namespace();
-            escalation::admit(&call.server, &call.user, resource, namespace, &object, None)?;
+            create::permitted(call, &object)?;
             match create::new(&call.server, resource, namespace, object, fields, change.dry_run).await {
                 Ok(created) => return call.show(StatusCode::CREATED, created),
                 Err(failure) if failure.reason == "AlreadyExists" => continue,
@@ -132,6 +132,7 @@ fn may_create(call: &Call) -> Result<(), Failure> {
         subresource: None,
         namespace: call.address.namespace.as_deref(),
         name: Some(call.name()),
+        fields: None,
     });
     let server = &call.server;
     if server.authorizer.allows(server.storage.cache(), &call.user, &attributes) {

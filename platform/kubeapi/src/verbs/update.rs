@@ -13,7 +13,7 @@ use crate::patch::managed_fields;
 use crate::server::{Call, Server};
 use crate::status::{Cause, Failure};
 use crate::storage::{Stored, WriteError};
-use crate::{admission, escalation, strategy};
+use crate::{admission, strategy};
 
 /// Of an object that says it is elsewhere.
 pub(super) const OTHER_NAMESPACE: &str =
@@ -53,7 +53,7 @@ pub(super) async fn handle(call: &Call) -> Result<Response, Failure> {
             if subresource.is_none() && resource.creates_on_update() && version.is_none() {
                 let mut object = object.clone();
                 object["metadata"]["name"] = json!(name);
-                escalation::admit(&call.server, &call.user, resource, call.namespace(), &object, None)?;
+                create::permitted(call, &object)?;
                 let fields = Fields::Of(&manager);
                 let created =
                     create::new(&call.server, resource, call.namespace(), object, fields, change.dry_run)
@@ -130,7 +130,8 @@ pub(super) async fn write(
         strategy::certificate::stamp_conditions(old, &mut new, now);
     }
     let namespace = old["metadata"]["namespace"].as_str().unwrap_or_default();
-    escalation::admit(server, user, resource, namespace, &new, Some(old))?;
+    let permitted = admission::nodes::Change { resource, subresource: part, new: &new, old: Some(old) };
+    admission::permit(server, user, namespace, &permitted)?;
     strategy::validate(resource, part, Some(old), &new)?;
     if let Fields::Of(manager) = fields {
         managed_fields::track(resource, subresource, Some(old), &mut new, manager, now);
@@ -142,28 +143,34 @@ pub(super) async fn write(
         server.storage.consistent().await?;
         server.allocator.assign(server.storage.cache(), resource, Some(old), &mut new)?;
     }
-    // In the same order as on creation, so that nobody waits for one who waits for them.
-    let _quota = match part {
-        None => admission::check(server, resource, namespace, &new, Some(old)).await?,
-        Some(_) => None,
-    };
     new["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"].clone();
-    if same(old, &new) {
-        return Ok(Some(old.clone()));
+    for _ in 0..super::ATTEMPTS {
+        // In the same order as on creation, so that nobody waits for one who waits for them.
+        let quota = match part {
+            None | Some("resize") => admission::check(server, resource, namespace, &new, Some(old)).await?,
+            Some(_) => None,
+        };
+        if same(old, &new) {
+            return Ok(Some(old.clone()));
+        }
+        if dry_run {
+            return Ok(Some(new));
+        }
+        let written = if delete::is_finished(resource, &new) {
+            server.storage.remove(resource, stored).await.map(|_| new.clone())
+        } else {
+            let along = admission::Turn::along(quota.as_ref());
+            server.storage.replace_along(resource, stored, &new, along).await
+        };
+        match written {
+            Ok(object) => return Ok(Some(object)),
+            Err(WriteError::Failed(failure)) => return Err(failure),
+            // A quota was used through another server meanwhile: what is left of it is counted again.
+            Err(WriteError::NamespaceChanged) => {}
+            Err(WriteError::Changed | WriteError::Exists) => return Ok(None),
+        }
     }
-    if dry_run {
-        return Ok(Some(new));
-    }
-    let written = if delete::is_finished(resource, &new) {
-        server.storage.remove(resource, stored).await.map(|_| new)
-    } else {
-        server.storage.replace(resource, stored, &new).await
-    };
-    match written {
-        Ok(object) => Ok(Some(object)),
-        Err(WriteError::Failed(failure)) => Err(failure),
-        Err(_) => Ok(None),
-    }
+    Err(Failure::unavailable("the quotas of the namespace change all the time"))
 }
 
 /// Whether a write would change nothing but the time at which nothing changed.

@@ -10,7 +10,9 @@
 mod allowed;
 mod client;
 mod difference;
+mod foreign;
 mod normal;
+mod sample;
 mod scenario;
 mod table;
 mod upstream;
@@ -36,6 +38,9 @@ const AT_ONCE: usize = 12;
 /// Fewer requests than this were once thought to be enough.
 const FEWEST_REQUESTS: usize = 200;
 
+/// Two real servers at once are too much for a small machine.
+static ALONE: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
+
 /// When set, names a file that gets every difference as JSON.
 const REPORT: &str = "PILOTHOUSE_DIFFERENTIAL_REPORT";
 
@@ -49,6 +54,7 @@ fn folder() -> PathBuf {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn answers_are_those_of_the_real_server() {
     let Some(programs) = Upstream::find() else { return };
+    let _alone = ALONE.lock().await;
     let scenarios = table::load(&folder().join("steps"));
     let options = Options {
         config: Config { version: programs::version().to_owned(), ..Config::default() },

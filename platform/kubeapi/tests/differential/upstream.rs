@@ -63,6 +63,7 @@ impl Real {
             .arg(path("tls.key"))
             .args(["--service-account-issuer", "https://kubernetes.default.svc"])
             .args(["--authorization-mode", "Node,RBAC", "--anonymous-auth=false"])
+            .args(["--enable-admission-plugins", "NodeRestriction", "--enable-bootstrap-token-auth"])
             .args(["--service-cluster-ip-range", "10.96.0.0/16"])
             // An address of the loopback interface is not one that the Service `kubernetes` may lead to.
             .args(["--endpoint-reconciler-type", "none"]);

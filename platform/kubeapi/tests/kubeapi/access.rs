@@ -1,16 +1,18 @@
 //! Who may do what.
 
-use k8s_openapi::api::authentication::v1::TokenRequest;
+use k8s_openapi::api::authentication::v1::{SelfSubjectReview, TokenRequest};
 use k8s_openapi::api::authorization::v1::{
     SelfSubjectRulesReview, SelfSubjectRulesReviewSpec, SubjectRulesReviewStatus,
 };
-use k8s_openapi::api::core::v1::{ConfigMap, ServiceAccount};
+use k8s_openapi::api::core::v1::{ConfigMap, Secret, ServiceAccount};
 use k8s_openapi::api::rbac::v1::{ClusterRoleBinding, Role, RoleBinding};
 use kube::Api;
 use kube::api::{DeleteParams, ListParams, PostParams};
+use pilothouse_kubeapi::{Anonymous, Config};
+use pilothouse_store::Location;
 use serde_json::json;
 
-use crate::support::{Cluster, refused};
+use crate::support::{Cluster, Ground, refused};
 
 const RBAC: &str = "rbac.authorization.k8s.io";
 
@@ -151,8 +153,64 @@ async fn without_credentials_only_the_public_pages_are_shown() {
         nobody.request_text(health).await.unwrap(),
         "[+]ping ok\n[+]store ok\n[+]feed excluded: ok\n[+]shutdown ok\nreadyz check passed\n"
     );
-    let (code, _, message) = refused(Api::<ConfigMap>::all(nobody).list(&ListParams::default()).await);
-    assert_eq!(code, 403);
-    assert!(message.contains("system:anonymous"), "{message}");
+    // Pages of the same kind, and everything else, are for those who say who they are.
+    for path in ["/readyz/ping", "/api", "/metrics"] {
+        let request = http::Request::get(path).body(Vec::new()).unwrap();
+        assert_eq!(refused(nobody.request_text(request).await).0, 401, "{path}");
+    }
+    assert_eq!(refused(Api::<ConfigMap>::all(nobody).list(&ListParams::default()).await).0, 401);
+    cluster.stop().await;
+}
+
+#[tokio::test]
+async fn whether_nobody_in_particular_may_ask_is_configured() {
+    for (anonymous, version, maps) in [(Anonymous::On, 200, 403), (Anonymous::Off, 401, 401)] {
+        let config = Config { anonymous, ..Config::default() };
+        let cluster = Ground::new().start_with(Location::memory(), config).await;
+        let mut config = kube::Config::new(format!("https://{}", cluster.address).parse().unwrap());
+        config.accept_invalid_certs = true;
+        let nobody = kube::Client::try_from(config).unwrap();
+        let code = match nobody.apiserver_version().await {
+            Ok(_) => 200,
+            Err(kube::Error::Api(status)) => status.code,
+            Err(other) => panic!("{other}"),
+        };
+        assert_eq!(code, version, "{anonymous:?}");
+        assert_eq!(refused(Api::<ConfigMap>::all(nobody).list(&ListParams::default()).await).0, maps);
+        cluster.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn a_bootstrap_token_lets_a_new_node_in_until_its_secret_says_no() {
+    let cluster = Cluster::start().await;
+    let secrets: Api<Secret> = Api::namespaced(cluster.admin().await, "kube-system");
+    let secret: Secret = serde_json::from_value(json!({
+        "metadata": { "name": "bootstrap-token-abcdef" },
+        "type": "bootstrap.kubernetes.io/token",
+        "stringData": {
+            "token-id": "abcdef",
+            "token-secret": "0123456789abcdef",
+            "usage-bootstrap-authentication": "true",
+            "auth-extra-groups": "system:bootstrappers:workers",
+        },
+    }))
+    .unwrap();
+    let client = cluster.client_with_token("abcdef.0123456789abcdef").await;
+    let who = async || {
+        let reviews: Api<SelfSubjectReview> = Api::all(client.clone());
+        let review = reviews.create(&PostParams::default(), &SelfSubjectReview::default()).await;
+        review.map(|review| review.status.unwrap().user_info.unwrap())
+    };
+    assert_eq!(refused(who().await).0, 401);
+    secrets.create(&PostParams::default(), &secret).await.unwrap();
+    let user = who().await.unwrap();
+    assert_eq!(user.username.as_deref(), Some("system:bootstrap:abcdef"));
+    let groups = ["system:bootstrappers", "system:bootstrappers:workers", "system:authenticated"];
+    assert_eq!(user.groups.unwrap(), groups);
+    let ended = json!({ "stringData": { "expiration": "2020-01-01T00:00:00Z" } });
+    let merge = kube::api::Patch::Merge(&ended);
+    secrets.patch("bootstrap-token-abcdef", &Default::default(), &merge).await.unwrap();
+    assert_eq!(refused(who().await).0, 401);
     cluster.stop().await;
 }

@@ -7,9 +7,11 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use kube::Api;
 use kube::api::{DeleteParams, ListParams, PostParams};
 use kube::runtime::wait;
+use pilothouse_store::Location;
+use pilothouse_test_support::engine::Engine;
 use serde_json::json;
 
-use crate::support::{Cluster, PATIENCE, refused};
+use crate::support::{Cluster, Ground, PATIENCE, refused};
 
 const RBAC: &str = "rbac.authorization.k8s.io";
 
@@ -58,6 +60,36 @@ async fn many_at_once_get_no_more_than_the_quota_allows() {
     // Another namespace has no quota.
     Api::namespaced(client, "kube-public").create(&PostParams::default(), &map("other")).await.unwrap();
     cluster.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_servers_on_one_store_allow_no_more_than_one_would() {
+    let (ground, other) = (Ground::new(), Ground::new());
+    let Some(location) = Engine::Postgres.location(ground.directory.path()) else { return };
+    let location: Location = location.parse().unwrap();
+    let first = ground.start(location.clone()).await;
+    std::fs::copy(first.ground.path("keyring"), other.path("keyring")).unwrap();
+    let second = other.start(location).await;
+
+    let clients = [first.admin().await, second.admin().await];
+    let quotas: Api<ResourceQuota> = Api::namespaced(clients[0].clone(), "default");
+    let quota = json!({ "metadata": { "name": "few" }, "spec": { "hard": { "configmaps": "7" } } });
+    quotas.create(&PostParams::default(), &serde_json::from_value(quota).unwrap()).await.unwrap();
+    // A list without a revision knows everything that was written before, and so does the server that answers it.
+    let seen: Api<ResourceQuota> = Api::namespaced(clients[1].clone(), "default");
+    assert_eq!(seen.list(&ListParams::default()).await.unwrap().items.len(), 1);
+
+    let asked = (0..40).map(|number| {
+        let maps: Api<ConfigMap> = Api::namespaced(clients[number % 2].clone(), "default");
+        async move { maps.create(&PostParams::default(), &map(&format!("map-{number}"))).await }
+    });
+    let answers = join_all(asked).await;
+    let refusals: Vec<_> = answers.into_iter().filter(Result::is_err).map(refused).collect();
+    assert_eq!(refusals.len(), 33, "{refusals:?}");
+    assert!(refusals.iter().all(|(code, _, _)| *code == 403), "{refusals:?}");
+    until_used(&quotas, "7").await;
+    second.stop().await;
+    first.stop().await;
 }
 
 #[tokio::test]

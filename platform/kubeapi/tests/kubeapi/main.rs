@@ -6,6 +6,7 @@ mod access;
 mod admission;
 mod definitions;
 mod kubectl;
+mod nodes;
 mod objects;
 mod pods;
 mod restart;

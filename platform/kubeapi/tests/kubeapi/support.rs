@@ -82,6 +82,11 @@ impl Ground {
 
     /// Starts a server on a store that is new or was left by another one.
     pub(crate) async fn start(self, location: Location) -> Cluster {
+        self.start_with(location, Config::default()).await
+    }
+
+    /// The same, for a server that is told something.
+    pub(crate) async fn start_with(self, location: Location, config: Config) -> Cluster {
         let shutdown = Shutdown::new();
         let mut options = Options::new(location, pilothouse_kubeapi::catalog(), shutdown.clone());
         let keyring = self.directory.path().join("keyring").to_str().unwrap().to_owned();
@@ -101,7 +106,7 @@ impl Ground {
             kubelet_authorities: self.bundle(),
             registry: &mut registry,
         };
-        let service = Service::build(Config::default(), deps).await.unwrap();
+        let service = Service::build(config, deps).await.unwrap();
         let address = service.local_address();
         let tasks = Tasks::new("test", shutdown.clone());
         let own = shutdown.clone();

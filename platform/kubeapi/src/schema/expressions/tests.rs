@@ -148,3 +148,46 @@ fn mistakes_in_rules_are_told_to_the_author() {
         ]
     );
 }
+
+#[test]
+fn rules_that_could_cost_too_much_are_refused() {
+    let problems = |spec: Value| -> Vec<String> {
+        let schema = json!({ "type": "object", "properties": { "spec": spec } });
+        let causes = Structural::problems(&schema, "s");
+        causes.iter().map(|cause| format!("{}: {}", cause.field, cause.message)).collect()
+    };
+    let twice = |most: Value| {
+        json!({
+            "type": "object",
+            "properties": { "a": { "type": "array", "items": { "type": "integer" }, "maxItems": most } },
+            "x-kubernetes-validations": [{ "rule": "self.a.all(x, self.a.all(y, x != y))" }],
+        })
+    };
+    assert_eq!(problems(twice(json!(1000))), [""; 0]);
+    let advice = "(try simplifying the rule, or adding maxItems, maxProperties, and maxLength where arrays, maps, and strings are declared)";
+    let rule = "s.properties[spec].x-kubernetes-validations[0].rule";
+    assert_eq!(
+        problems(twice(json!(2000))),
+        [format!("{rule}: Forbidden: estimated rule cost exceeds budget by factor of 2.0x {advice}")]
+    );
+    assert_eq!(
+        problems(twice(Value::Null)),
+        [
+            format!(
+                "{rule}: Forbidden: estimated rule cost exceeds budget by factor of more than 100x {advice}"
+            ),
+            format!(
+                "{rule}: Forbidden: contributed to estimated rule cost total exceeding cost limit for entire OpenAPIv3 schema"
+            ),
+            format!(
+                "s: Forbidden: x-kubernetes-validations estimated rule cost total for entire OpenAPIv3 schema exceeds budget by factor of more than 100x {advice}"
+            ),
+        ]
+    );
+    // A cheap rule on every item of a list without an end costs what all of them cost.
+    let item = json!({ "type": "object", "properties": { "a": { "type": "string", "maxLength": 1000 } }, "x-kubernetes-validations": [{ "rule": "self.a == self.a" }] });
+    let many = problems(json!({ "type": "array", "items": item }));
+    assert!(many[0].contains("by factor of 42.4x"), "{many:?}");
+    let few = problems(json!({ "type": "array", "items": item, "maxItems": 100 }));
+    assert_eq!(few, [""; 0]);
+}

@@ -1,14 +1,20 @@
 //! What a pod must say, and what it may not change once it exists.
 
+use pilothouse_cel::Quantity;
 use serde_json::{Value, json};
 
 use super::super::{items, names, text};
 use crate::status::Cause;
-use crate::types::quantity::Quantity;
 
 pub(in crate::strategy) fn validate(old: Option<&Value>, new: &Value) -> Vec<Cause> {
     match old {
-        None => specification(&new["spec"], "spec", &[]),
+        None => {
+            let mut causes = specification(&new["spec"], "spec", &[]);
+            if !items(new, "/spec/ephemeralContainers").is_empty() {
+                causes.push(Cause::forbidden("spec.ephemeralContainers", "cannot be set on create"));
+            }
+            causes
+        }
         Some(old) => unchanged(&old["spec"], &new["spec"]),
     }
 }
