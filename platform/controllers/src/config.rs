@@ -15,6 +15,14 @@ pub struct Config {
     pub replica_sets: bool,
     /// Pods and claims of StatefulSets.
     pub stateful_sets: bool,
+    /// A pod of each DaemonSet on every node.
+    pub daemon_sets: bool,
+    /// Pods of Jobs.
+    pub jobs: bool,
+    /// Jobs by the clock.
+    pub cron_jobs: bool,
+    /// How many pods may be disturbed, for evictions.
+    pub disruption_budgets: bool,
     /// Nodes for pods.
     pub scheduler: bool,
     /// Endpoints and EndpointSlices of Services.
@@ -27,7 +35,7 @@ pub struct Config {
     pub garbage_collection: bool,
     /// Pod ranges for nodes; needs `cluster_cidr`.
     pub node_ranges: bool,
-    /// Noticing nodes that no longer report.
+    /// Noticing nodes that no longer report, tainting them, and evicting pods that do not tolerate it.
     pub node_lifecycle: bool,
     /// Volumes for claims; needs a folder for them.
     pub volumes: bool,
@@ -48,6 +56,10 @@ impl Default for Config {
             deployments: true,
             replica_sets: true,
             stateful_sets: true,
+            daemon_sets: true,
+            jobs: true,
+            cron_jobs: true,
+            disruption_budgets: true,
             scheduler: true,
             endpoints: true,
             namespace_defaults: true,

@@ -18,6 +18,7 @@ use serde_json::json;
 use tracing::info;
 
 use crate::calls::{CallError, PATCH, POST, tolerant};
+use crate::events::{Kind, Recorder};
 use crate::ownership::{controller_reference, is_controlled_by, is_deleting};
 use crate::pod;
 use crate::replica_set::desired as desired_of_set;
@@ -43,6 +44,7 @@ pub(crate) struct Deployments {
     client: Client,
     caches: Caches,
     clock: Clock,
+    recorder: Recorder,
 }
 
 /// The replica sets of one deployment.
@@ -103,7 +105,8 @@ fn plan(deployment: &Deployment, sets: &[Arc<ReplicaSet>], old_pods: usize, now:
             let size = rollout::first_size(deployment, &sets, old_pods);
             // Recreate: the old ones go before the new one comes.
             plan.scale = rollout::scale(deployment, &sets, old_pods);
-            if let Some(size) = size {
+            // Another size comes first: it is shared out among the sets that there are.
+            if let Some(size) = size.filter(|_| !rollout::was_resized(deployment, &sets)) {
                 plan.create = Some(Box::new(set_of(deployment, size, newest_old + 1)));
             }
         }
@@ -224,8 +227,8 @@ fn same_template(of_set: &PodTemplateSpec, wanted: &PodTemplateSpec) -> bool {
 // === impl Deployments ===
 
 impl Deployments {
-    pub(crate) fn new(client: Client, caches: Caches, clock: Clock) -> Self {
-        Self { client, caches, clock }
+    pub(crate) fn new(client: Client, caches: Caches, clock: Clock, recorder: Recorder) -> Self {
+        Self { client, caches, clock, recorder }
     }
 
     /// How many pods of older templates still exist, ending ones included.
@@ -238,13 +241,26 @@ impl Deployments {
         pods.iter().filter(|pod| !pod::is_finished(pod) && is_old(&pod.metadata)).count()
     }
 
+    /// Tells people of another size.
+    fn scaled(&self, deployment: &Deployment, set: &str, before: i32, after: i32) {
+        let way = match after - before {
+            0 => return,
+            1.. => "up",
+            _ => "down",
+        };
+        let message = format!("Scaled {way} replica set {set} from {before} to {after}");
+        self.recorder.record(deployment, Kind::Normal, "ScalingReplicaSet", message);
+    }
+
     async fn execute(&self, key: &ObjectKey, deployment: &Deployment, plan: &Plan) -> Result<(), CallError> {
         let namespace = key.namespace_or_empty();
         let sets: Api<ReplicaSet> = Api::namespaced(self.client.clone(), namespace);
         let deployments: Api<Deployment> = Api::namespaced(self.client.clone(), namespace);
         if let Some(set) = &plan.create {
             info!(deployment = %key, set = name(&set.metadata), "new replica set");
-            tolerant("create a replica set", sets.create(&POST, set)).await?;
+            if tolerant("create a replica set", sets.create(&POST, set)).await?.is_some() {
+                self.scaled(deployment, name(&set.metadata), 0, desired_of_set(set));
+            }
         }
         if let Some((set, revision)) = &plan.renumber {
             let patch =
@@ -258,7 +274,9 @@ impl Deployments {
                 "spec": { "replicas": scale.replicas },
             }));
             let what = format!("scale replica set {}", scale.set);
-            tolerant(what, sets.patch(&scale.set, &PATCH, &patch)).await?;
+            if tolerant(what, sets.patch(&scale.set, &PATCH, &patch)).await?.is_some() {
+                self.scaled(deployment, &scale.set, scale.before, scale.replicas);
+            }
         }
         if let Some(revision) = plan.revision {
             let patch =

@@ -9,14 +9,20 @@
 //! | `deployments` | replica sets of a Deployment: rollouts, history, conditions |
 //! | `replica-sets` | pods of a ReplicaSet |
 //! | `stateful-sets` | pods and claims of a StatefulSet |
+//! | `daemon-sets` | a pod of a DaemonSet on every node that it fits |
+//! | `jobs` | pods of a Job until its work is done, and removing jobs whose time is over |
+//! | `cron-jobs` | jobs by the clock |
+//! | `disruption-budgets` | how many pods of a budget may be evicted |
 //! | `scheduler` | a node for every pod |
 //! | `endpoints` | Endpoints and EndpointSlices of Services with a selector |
 //! | `namespace-defaults` | service account `default` and ConfigMap `kube-root-ca.crt` of every namespace |
 //! | `namespaces` | emptying namespaces that are being deleted |
 //! | `garbage` | what owners leave behind: background, foreground and orphaning deletion |
 //! | `node-ranges` | a pod range for every node |
-//! | `node-lifecycle` | nodes whose lease is not renewed, and the pods of nodes that are gone |
+//! | `node-lifecycle` | nodes whose lease is not renewed, their taints, and the pods of nodes that are gone |
+//! | `taint-eviction` | pods on nodes with taints that they do not tolerate, or not for ever |
 //! | `volumes` | a volume for every claim of the storage class `local` |
+//! | `volume-protection` | claims that pods use and volumes that claims have are not removed |
 //!
 //! # What is remembered
 //!
@@ -35,26 +41,35 @@
 //! # Tasks
 //!
 //! Owned by `controllers`: one `watch-…` per resource that is cached, one `inventory` per further resource, and one
-//! per controller by the names above, and `discovery`.
+//! per controller by the names above, `discovery`, and `events`, which writes what the others noted.
 
 mod calls;
 mod config;
+mod cron_job;
+mod daemon_set;
 mod deployment;
 mod discovery;
+mod disruption;
 mod endpoints;
 mod error;
+mod events;
+mod fresh;
 mod garbage;
 mod inventory;
+mod job;
 mod metrics;
 mod namespace;
 mod namespace_defaults;
 mod node_lifecycle;
 mod node_range;
 mod ownership;
+mod placement;
 mod pod;
 mod replica_set;
+mod revision;
 mod scheduler;
 mod service;
+mod share;
 mod stateful_set;
 mod template;
 mod volume;

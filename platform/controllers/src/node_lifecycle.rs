@@ -2,7 +2,8 @@
 //!
 //! A kubelet renews its lease every few seconds. When a node has been silent for longer than the grace period, nobody knows
 //! what it is doing: its conditions become `Unknown`, its pods count as not ready, so that services stop
-//! sending there, and nothing new is placed on it. A word from the kubelet undoes all of that. Pods of a node that does
+//! sending there, nothing new is placed on it, and after a while its pods are asked to go (`eviction`). A word from the
+//! kubelet undoes all of that. Other conditions that a kubelet reports become taints as well. Pods of a node that does
 //! not exist any more will never be confirmed as ended by anybody, and are removed.
 
 use std::sync::Arc;
@@ -20,6 +21,7 @@ use serde_json::json;
 use tracing::{info, warn};
 
 use crate::calls::{CallError, PATCH, required, tolerant};
+use crate::events::{Kind, Recorder};
 use crate::metrics::Metrics;
 use crate::pod;
 use crate::watches::Caches;
@@ -27,14 +29,28 @@ use crate::watches::Caches;
 /// Where kubelets keep their leases.
 pub(crate) const LEASES: &str = "kube-node-lease";
 
-const NOT_READY: &str = "node.kubernetes.io/not-ready";
-const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
+pub(crate) const NOT_READY: &str = "node.kubernetes.io/not-ready";
+pub(crate) const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
+
+mod eviction;
+
+pub(crate) use eviction::{Evictions, is_executing};
+
+/// Taints that keep new pods away from a node that says it is short of something.
+const CONDITIONS: [(&str, &str); 4] = [
+    ("MemoryPressure", "node.kubernetes.io/memory-pressure"),
+    ("DiskPressure", "node.kubernetes.io/disk-pressure"),
+    ("PIDPressure", "node.kubernetes.io/pid-pressure"),
+    ("NetworkUnavailable", "node.kubernetes.io/network-unavailable"),
+];
+const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
 
 pub(crate) struct NodeLifecycle {
     client: Client,
     caches: Caches,
     clock: Clock,
     metrics: Metrics,
+    recorder: Recorder,
     grace: Duration,
 }
 
@@ -95,27 +111,40 @@ fn lost_conditions(conditions: &[NodeCondition], now: Timestamp) -> Vec<NodeCond
     lost
 }
 
+/// All taints that the node should have, if those are not the ones it has.
 fn taints(node: &Node, ready: &str, now: Timestamp) -> Option<Vec<Taint>> {
     let current = node.spec.as_ref().and_then(|spec| spec.taints.clone()).unwrap_or_default();
-    let wanted = match ready {
-        "True" => None,
-        "Unknown" => Some(UNREACHABLE),
-        _ => Some(NOT_READY),
+    let conditions = node.status.as_ref().and_then(|status| status.conditions.as_deref()).unwrap_or_default();
+    let mut wanted: Vec<(&str, &str)> = match ready {
+        "True" => Vec::new(),
+        "Unknown" => vec![(UNREACHABLE, "NoSchedule"), (UNREACHABLE, "NoExecute")],
+        _ => vec![(NOT_READY, "NoSchedule"), (NOT_READY, "NoExecute")],
     };
+    for (type_, key) in CONDITIONS {
+        if conditions.iter().any(|condition| condition.type_ == type_ && condition.status == "True") {
+            wanted.push((key, "NoSchedule"));
+        }
+    }
+    if node.spec.as_ref().and_then(|spec| spec.unschedulable).unwrap_or(false) {
+        wanted.push((UNSCHEDULABLE, "NoSchedule"));
+    }
+    let ours = |key: &str| {
+        [NOT_READY, UNREACHABLE, UNSCHEDULABLE].contains(&key)
+            || CONDITIONS.iter().any(|(_, own)| *own == key)
+    };
+    let is = |taint: &Taint, (key, effect): &(&str, &str)| taint.key == *key && taint.effect == *effect;
     let mut taints: Vec<_> = current
         .iter()
-        .filter(|taint| wanted == Some(&taint.key) || (taint.key != NOT_READY && taint.key != UNREACHABLE))
+        .filter(|taint| !ours(&taint.key) || wanted.iter().any(|wanted| is(taint, wanted)))
         .cloned()
         .collect();
-    for effect in ["NoSchedule", "NoExecute"] {
-        if let Some(key) = wanted
-            && !taints.iter().any(|taint| taint.key == key && taint.effect == effect)
-        {
+    for (key, effect) in wanted {
+        if !taints.iter().any(|taint| is(taint, &(key, effect))) {
             taints.push(Taint {
                 key: key.to_owned(),
                 effect: effect.to_owned(),
                 value: None,
-                time_added: (effect == "NoExecute").then_some(Time(now)),
+                time_added: Some(Time(now)),
             });
         }
     }
@@ -130,9 +159,10 @@ impl NodeLifecycle {
         caches: Caches,
         clock: Clock,
         metrics: Metrics,
+        recorder: Recorder,
         grace: Duration,
     ) -> Self {
-        Self { client, caches, clock, metrics, grace }
+        Self { client, caches, clock, metrics, recorder, grace }
     }
 
     fn pods_on(&self, node: &str) -> Vec<Arc<Pod>> {
@@ -141,8 +171,11 @@ impl NodeLifecycle {
         pods
     }
 
-    async fn node_is_lost(&self, name: &str, conditions: Vec<NodeCondition>) -> Result<(), CallError> {
+    async fn node_is_lost(&self, node: &Node, conditions: Vec<NodeCondition>) -> Result<(), CallError> {
+        let name = node.metadata.name.as_deref().unwrap_or_default();
         warn!(node = name, "node no longer reports");
+        let message = format!("Node {name} status is now: NodeNotReady");
+        self.recorder.record(node, Kind::Normal, "NodeNotReady", message);
         self.metrics.nodes_lost.inc();
         let api: Api<Node> = Api::all(self.client.clone());
         let patch = Patch::Strategic(json!({ "status": { "conditions": conditions } }));
@@ -184,6 +217,18 @@ impl NodeLifecycle {
                 ..DeleteParams::background()
             };
             let api: Api<Pod> = Api::namespaced(self.client.clone(), key.namespace_or_empty());
+            if !pod::is_finished(&pod) {
+                // Whoever still holds it should know how it ended.
+                let patch = Patch::Strategic(json!({ "status": { "phase": "Failed", "conditions": [{
+                    "type": "DisruptionTarget",
+                    "status": "True",
+                    "reason": "DeletionByPodGC",
+                    "message": "PodGC: node no longer exists",
+                    "lastTransitionTime": Time(self.clock.now()),
+                }] } }));
+                let call = api.patch_status(&key.name, &PATCH, &patch);
+                tolerant(format!("mark pod {key} as failed"), call).await?;
+            }
             tolerant(format!("delete pod {key}"), api.delete(&key.name, &params)).await?;
         }
         Ok(())
@@ -211,7 +256,7 @@ impl Reconcile for NodeLifecycle {
         let lease = self.caches.leases.get(&ObjectKey::namespaced(LEASES, &key.name));
         let plan = plan(&node, lease.as_deref(), self.grace, self.clock.now());
         if let Some(conditions) = plan.lost {
-            self.node_is_lost(&key.name, conditions).await?;
+            self.node_is_lost(&node, conditions).await?;
         }
         if let Some(taints) = plan.taints {
             let api: Api<Node> = Api::all(self.client.clone());

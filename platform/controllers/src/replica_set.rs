@@ -10,9 +10,9 @@ use std::time::Duration;
 
 use futures::{StreamExt, TryStreamExt, stream};
 use jiff::Timestamp;
-use k8s_openapi::api::apps::v1::{ReplicaSet, ReplicaSetStatus};
+use k8s_openapi::api::apps::v1::{ReplicaSet, ReplicaSetCondition, ReplicaSetStatus};
 use k8s_openapi::api::core::v1::Pod;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use kube::api::{DeleteParams, ListParams, Patch, Preconditions};
 use kube::{Api, Client};
 use pilothouse_informer::ObjectKey;
@@ -21,8 +21,9 @@ use serde_json::json;
 use tracing::info;
 
 use crate::calls::{CallError, PATCH, POST, required, tolerant};
+use crate::events::{Kind, Recorder};
 use crate::ownership::{
-    controller_reference, correlation, is_controlled_by, is_deleting, selector_text, selects,
+    controller_of, controller_reference, correlation, is_controlled_by, is_deleting, selector_text, selects,
 };
 use crate::pod::{self, Availability};
 use crate::watches::Caches;
@@ -33,10 +34,14 @@ pub(crate) const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-co
 /// How many pods are created or deleted at once.
 const CONCURRENCY: usize = 8;
 
+/// How many are created before the next look at whether it works.
+const BATCH: usize = 64;
+
 pub(crate) struct ReplicaSets {
     client: Client,
     caches: Caches,
     clock: Clock,
+    recorder: Recorder,
 }
 
 /// What is to be done about one set.
@@ -90,12 +95,18 @@ fn surplus(active: &[Arc<Pod>], count: usize) -> Vec<Arc<Pod>> {
             .unwrap_or(0);
         let neighbours = per_node.get(node.unwrap_or_default()).copied().unwrap_or(0);
         let created = pod.metadata.creation_timestamp.as_ref().map(|time| time.0);
+        let ready = pod::condition(pod, "Ready").filter(|ready| ready.status == "True");
+        let ready_since = ready.and_then(|ready| ready.last_transition_time.as_ref()).map(|time| time.0);
+        let statuses = pod.status.as_ref().and_then(|status| status.container_statuses.as_deref());
+        let restarts: i32 = statuses.unwrap_or_default().iter().map(|status| status.restart_count).sum();
         (
             node.is_some(),
             phase,
             pod::is_ready(pod),
             cost,
             Reverse(neighbours),
+            Reverse(ready_since),
+            Reverse(restarts),
             Reverse(created),
             pod.metadata.name.clone(),
         )
@@ -172,8 +183,8 @@ fn pod_of(set: &ReplicaSet) -> Pod {
 // === impl ReplicaSets ===
 
 impl ReplicaSets {
-    pub(crate) fn new(client: Client, caches: Caches, clock: Clock) -> Self {
-        Self { client, caches, clock }
+    pub(crate) fn new(client: Client, caches: Caches, clock: Clock, recorder: Recorder) -> Self {
+        Self { client, caches, clock, recorder }
     }
 
     async fn fresh_pods(
@@ -190,25 +201,121 @@ impl ReplicaSets {
         Ok(pods.items.into_iter().filter(|pod| is_controlled_by(&pod.metadata, uid)).map(Arc::new).collect())
     }
 
-    async fn execute(&self, api: &Api<Pod>, set: &ReplicaSet, plan: &Plan) -> Result<(), CallError> {
+    /// Creates and deletes. What goes wrong is told to people, and ends up in the status as well.
+    async fn execute(&self, api: &Api<Pod>, set: &ReplicaSet, plan: &Plan) -> Result<(), Failure> {
         let pod = pod_of(set);
-        stream::iter(0..plan.create)
-            .map(|_| tolerant("create a pod", api.create(&POST, &pod)))
-            .buffer_unordered(CONCURRENCY)
-            .try_for_each(|_| async { Ok(()) })
-            .await?;
+        let (mut left, mut batch) = (plan.create, 1);
+        // Ever larger batches: where none can be made, not all have to be tried.
+        while left > 0 {
+            let count = batch.min(left).min(BATCH);
+            let made = stream::iter(0..count)
+                .map(|_| self.create(api, set, &pod))
+                .buffer_unordered(CONCURRENCY)
+                .collect::<Vec<_>>()
+                .await;
+            let failed = made.into_iter().find_map(Result::err);
+            if let Some(error) = failed {
+                return Err(Failure { reason: "FailedCreate", error });
+            }
+            left -= count;
+            batch *= 2;
+        }
         stream::iter(plan.delete.clone())
             .map(|pod| async move {
                 let name = pod.metadata.name.as_deref().unwrap_or_default();
                 let uid = pod.metadata.uid.clone();
                 let preconditions = Some(Preconditions { uid, resource_version: None });
                 let params = DeleteParams { preconditions, ..DeleteParams::background() };
-                tolerant(format!("delete pod {name}"), api.delete(name, &params)).await
+                if tolerant(format!("delete pod {name}"), api.delete(name, &params)).await?.is_some() {
+                    self.recorder.record(
+                        set,
+                        Kind::Normal,
+                        "SuccessfulDelete",
+                        format!("Deleted pod: {name}"),
+                    );
+                }
+                Ok(())
             })
             .buffer_unordered(CONCURRENCY)
-            .try_for_each(|_| async { Ok(()) })
+            .try_for_each(|()| async { Ok(()) })
             .await
+            .map_err(|error| {
+                self.recorder.record(set, Kind::Warning, "FailedDelete", format!("Error deleting: {error}"));
+                Failure { reason: "FailedDelete", error }
+            })
     }
+
+    async fn create(&self, api: &Api<Pod>, set: &ReplicaSet, pod: &Pod) -> Result<(), CallError> {
+        match tolerant("create a pod", api.create(&POST, pod)).await {
+            Ok(Some(made)) => {
+                let message = format!("Created pod: {}", made.metadata.name.unwrap_or_default());
+                self.recorder.record(set, Kind::Normal, "SuccessfulCreate", message);
+                Ok(())
+            }
+            Ok(None) => Ok(()),
+            Err(error) => {
+                self.recorder.record(set, Kind::Warning, "FailedCreate", format!("Error creating: {error}"));
+                Err(error)
+            }
+        }
+    }
+
+    /// Takes pods of nobody that the set selects, and lets go those that it does not select any more.
+    async fn claim(&self, set: &ReplicaSet, uid: &str, all: &[Arc<Pod>]) -> Result<(), CallError> {
+        if is_deleting(&set.metadata) {
+            return Ok(());
+        }
+        let selector = set.spec.as_ref().map(|spec| spec.selector.clone()).unwrap_or_default();
+        for pod in all {
+            let wanted = selects(&selector, pod.metadata.labels.as_ref());
+            let ours = is_controlled_by(&pod.metadata, uid);
+            let orphan = controller_of(&pod.metadata).is_none() && pod::is_active(pod);
+            let mut owners = pod.metadata.owner_references.clone().unwrap_or_default();
+            match (wanted, ours) {
+                (true, false) if orphan => owners.push(controller_reference(set)),
+                (false, true) if !is_deleting(&pod.metadata) => owners.retain(|owner| owner.uid != uid),
+                _ => continue,
+            }
+            let key = ObjectKey::of(&**pod);
+            info!(set = name(set), pod = %key, taken = wanted, "a pod changes hands");
+            let api: Api<Pod> = Api::namespaced(self.client.clone(), key.namespace_or_empty());
+            // Only over the version that was read: two sets may want the same pod.
+            let version = &pod.metadata.resource_version;
+            let patch = Patch::Merge(json!({ "metadata": {
+                "uid": pod.metadata.uid, "resourceVersion": version, "ownerReferences": owners,
+            } }));
+            tolerant(format!("claim pod {key}"), api.patch(&key.name, &PATCH, &patch)).await?;
+        }
+        Ok(())
+    }
+}
+
+/// Why pods could not be adjusted.
+struct Failure {
+    reason: &'static str,
+    error: CallError,
+}
+
+fn name(set: &ReplicaSet) -> &str {
+    set.metadata.name.as_deref().unwrap_or_default()
+}
+
+/// The conditions with or without one about the failure.
+fn with_failure(status: &mut ReplicaSetStatus, failure: Option<&Failure>, now: Timestamp) {
+    let before = status.conditions.take().unwrap_or_default();
+    let (old, mut others): (Vec<_>, Vec<_>) =
+        before.into_iter().partition(|condition| condition.type_ == "ReplicaFailure");
+    if let Some(failure) = failure {
+        let since = old.first().and_then(|old| old.last_transition_time.clone());
+        others.push(ReplicaSetCondition {
+            type_: "ReplicaFailure".to_owned(),
+            status: "True".to_owned(),
+            reason: Some(failure.reason.to_owned()),
+            message: Some(failure.error.to_string()),
+            last_transition_time: since.or(Some(Time(now))),
+        });
+    }
+    status.conditions = (!others.is_empty()).then_some(others);
 }
 
 impl Reconcile for ReplicaSets {
@@ -224,10 +331,12 @@ impl Reconcile for ReplicaSets {
         let namespace = key.namespace_or_empty();
         let selector = set.spec.as_ref().map(|spec| spec.selector.clone()).unwrap_or_default();
         let mut pods = self.caches.pods.list_in(namespace);
+        self.claim(&set, &uid, &pods).await?;
         pods.retain(|pod| {
             is_controlled_by(&pod.metadata, &uid) && selects(&selector, pod.metadata.labels.as_ref())
         });
         let mut plan = plan(&set, &pods, self.clock.now());
+        let mut failure = None;
         if plan.create > 0 || !plan.delete.is_empty() {
             let api: Api<Pod> = Api::namespaced(self.client.clone(), namespace);
             let fresh = self.fresh_pods(&api, &set, &uid).await?;
@@ -235,13 +344,22 @@ impl Reconcile for ReplicaSets {
             if plan.create > 0 || !plan.delete.is_empty() {
                 info!(set = %key, create = plan.create, delete = plan.delete.len(), "adjusting pods");
             }
-            self.execute(&api, &set, &plan).await?;
+            failure = self.execute(&api, &set, &plan).await.err();
         }
+        with_failure(&mut plan.status, failure.as_ref(), self.clock.now());
         if set.status.as_ref() != Some(&plan.status) {
             let api: Api<ReplicaSet> = Api::namespaced(self.client.clone(), namespace);
-            let patch = Patch::Merge(json!({ "status": plan.status }));
+            let mut status = json!(plan.status);
+            if plan.status.conditions.is_none() {
+                // A merge only takes away what is named.
+                status["conditions"] = serde_json::Value::Null;
+            }
+            let patch = Patch::Merge(json!({ "status": status }));
             let call = api.patch_status(&key.name, &PATCH, &patch);
             tolerant("write the status of a replica set", call).await?;
+        }
+        if let Some(failure) = failure {
+            return Err(failure.error.into());
         }
         Ok(plan.look_again.map_or(Next::Done, Next::After))
     }

@@ -1,39 +1,69 @@
 //! A node for every pod.
 //!
-//! The pods that a node already has come from the cache, and those just bound from memory until the cache shows them:
+//! An attempt is a pure look at nodes and pods: which nodes take the pod (`filter`, with `resources`, `topology` and
+//! `volumes`), which of them is best, and, where none does, whether less important pods should make room (`preempt`). The
+//! pods that a node has come from the cache, and those just bound from memory until the cache shows them (`state`):
 //! otherwise a hundred pods made at once would all see the same empty node.
+//!
+//! A pod without a node waits for an event that could change that: a node that changed, a pod that went, a claim that was
+//! bound. What a heartbeat changes wakes nobody. Attempts for the same pod become rarer the more of them fail.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{Binding, Node, ObjectReference, Pod, Taint, Toleration};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::api::Patch;
+use k8s_openapi::api::core::v1::{Binding, Node, ObjectReference, PersistentVolumeClaim, Pod, Taint};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
+use kube::api::{DeleteParams, Patch, Preconditions};
 use kube::{Api, Client};
 use pilothouse_informer::ObjectKey;
 use pilothouse_runtime::reconcile::Handle;
 use pilothouse_runtime::{Clock, Next, Reconcile, TaskError};
 use serde_json::json;
+use tokio::time::Instant;
 use tracing::{debug, info};
 
 use crate::calls::{CallError, PATCH, POST, required, tolerant};
+use crate::events::{Kind, Recorder};
 use crate::metrics::{Metrics, Scheduling};
-use crate::ownership::is_deleting;
+use crate::placement;
 use crate::pod;
 use crate::watches::Caches;
 
-/// The name that pods ask for when they do not care.
-const NAME: &str = "default-scheduler";
+mod filter;
+mod preempt;
+mod resources;
+mod state;
+#[cfg(test)]
+mod tests;
+mod topology;
+mod volumes;
 
-/// What upstream's kubelet runs at most, where a node does not say.
-const PODS: usize = 110;
+use filter::{Attempt, Nowhere};
+use preempt::Preemption;
+use resources::Amounts;
+use state::{Candidate, Occupant, State, Waiting, Wakes};
+use topology::Topology;
+use volumes::Volumes;
+pub(crate) use volumes::{claims_of, waits_for_consumer};
+
+/// The name that pods ask for when they do not care.
+pub(crate) const NAME: &str = "default-scheduler";
+
+/// Tells which node a claim's first pod was placed on.
+pub(crate) const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
+
+/// How soon a pod that fits nowhere is tried again at the earliest: after the first attempt, and at most.
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
 pub(crate) struct Scheduler {
     client: Client,
     caches: Caches,
     clock: Clock,
     metrics: Metrics,
+    recorder: Recorder,
     shared: Arc<Shared>,
 }
 
@@ -41,196 +71,105 @@ pub(crate) struct Scheduler {
 #[derive(Default)]
 pub(crate) struct Shared {
     state: Mutex<State>,
+    /// What of each node says whether pods fit.
+    nodes: Mutex<HashMap<ObjectKey, NodeFacts>>,
 }
 
-#[derive(Default)]
-struct State {
-    /// Which node each pod is on, or was sent to a moment ago.
-    placed: HashMap<ObjectKey, String>,
-    /// How many pods each node has.
-    load: BTreeMap<String, usize>,
-    /// Pods for which there was no node.
-    unschedulable: HashSet<ObjectKey>,
-}
+/// Labels, taints, resources, whether it is closed, whether it is ready.
+type NodeFacts =
+    (Option<std::collections::BTreeMap<String, String>>, Vec<Taint>, Amounts, bool, Option<String>);
 
-/// A node and how many pods it has.
-struct Candidate<'a> {
-    node: &'a Node,
-    load: usize,
-}
-
-/// Why a node does not take a pod.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Obstacle {
-    NotReady,
-    Unschedulable,
-    Taint(String),
-    Selector,
-    Full,
-}
-
-// === planning ===
-
-/// The emptiest node that takes the pod, or why there is none.
-fn choose(pod: &Pod, candidates: &[Candidate<'_>]) -> Result<String, String> {
-    let mut obstacles: BTreeMap<Obstacle, usize> = BTreeMap::new();
-    let mut best: Option<(usize, &str)> = None;
-    for candidate in candidates {
-        match obstacle(pod, candidate) {
-            Some(obstacle) => *obstacles.entry(obstacle).or_default() += 1,
-            None => {
-                let name = candidate.node.metadata.name.as_deref().unwrap_or_default();
-                let this = (candidate.load, name);
-                best = Some(best.map_or(this, |best| best.min(this)));
-            }
-        }
-    }
-    best.map(|(_, name)| name.to_owned()).ok_or_else(|| explain(candidates.len(), &obstacles))
-}
-
-fn explain(nodes: usize, obstacles: &BTreeMap<Obstacle, usize>) -> String {
-    if nodes == 0 {
-        return "no nodes available to schedule pods".to_owned();
-    }
-    let reasons: Vec<_> = obstacles
-        .iter()
-        .map(|(obstacle, count)| match obstacle {
-            Obstacle::NotReady => format!("{count} node(s) were not ready"),
-            Obstacle::Unschedulable => format!("{count} node(s) were unschedulable"),
-            Obstacle::Taint(taint) => format!("{count} node(s) had untolerated taint {{{taint}}}"),
-            Obstacle::Selector => format!("{count} node(s) didn't match Pod's node selector"),
-            Obstacle::Full => format!("{count} Too many pods"),
-        })
-        .collect();
-    format!("0/{nodes} nodes are available: {}.", reasons.join(", "))
-}
-
-fn obstacle(pod: &Pod, candidate: &Candidate<'_>) -> Option<Obstacle> {
-    let spec = pod.spec.as_ref();
-    let node = candidate.node;
-    if !is_ready(node) || is_deleting(&node.metadata) {
-        return Some(Obstacle::NotReady);
-    }
-    if node.spec.as_ref().and_then(|spec| spec.unschedulable).unwrap_or(false) {
-        return Some(Obstacle::Unschedulable);
-    }
-    let tolerations = spec.and_then(|spec| spec.tolerations.as_deref()).unwrap_or_default();
-    let taints = node.spec.as_ref().and_then(|spec| spec.taints.as_deref()).unwrap_or_default();
-    let forbidding =
-        taints.iter().filter(|taint| matches!(taint.effect.as_str(), "NoSchedule" | "NoExecute"));
-    for taint in forbidding {
-        if !tolerations.iter().any(|toleration| tolerates(toleration, taint)) {
-            let value = taint.value.as_deref().unwrap_or_default();
-            return Some(Obstacle::Taint(format!("{}: {value}", taint.key)));
-        }
-    }
-    let wanted = spec.and_then(|spec| spec.node_selector.as_ref());
-    let labels = node.metadata.labels.as_ref();
-    let lacks = |(key, value): (&String, &String)| labels.and_then(|labels| labels.get(key)) != Some(value);
-    if wanted.is_some_and(|wanted| wanted.iter().any(lacks)) {
-        return Some(Obstacle::Selector);
-    }
-    (candidate.load >= limit(node)).then_some(Obstacle::Full)
-}
-
-fn is_ready(node: &Node) -> bool {
-    let conditions = node.status.as_ref().and_then(|status| status.conditions.as_deref()).unwrap_or_default();
-    conditions.iter().any(|condition| condition.type_ == "Ready" && condition.status == "True")
-}
-
-fn limit(node: &Node) -> usize {
-    let status = node.status.as_ref();
-    let pods = |resources: Option<&BTreeMap<_, k8s_openapi::apimachinery::pkg::api::resource::Quantity>>| {
-        resources.and_then(|resources| resources.get("pods")).and_then(|pods| pods.0.parse().ok())
-    };
-    pods(status.and_then(|status| status.allocatable.as_ref()))
-        .or_else(|| pods(status.and_then(|status| status.capacity.as_ref())))
-        .unwrap_or(PODS)
-}
-
-fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
-    let effect = toleration.effect.as_deref().filter(|effect| !effect.is_empty());
-    let key = toleration.key.as_deref().filter(|key| !key.is_empty());
-    if effect.is_some_and(|effect| effect != taint.effect) || key.is_some_and(|key| key != taint.key) {
-        return false;
-    }
-    match toleration.operator.as_deref() {
-        Some("Exists") => true,
-        // Without a key only "Exists" means something.
-        _ => {
-            key.is_some() && toleration.value.as_deref().unwrap_or("") == taint.value.as_deref().unwrap_or("")
-        }
-    }
+/// How an attempt ended.
+enum Outcome {
+    Place { node: String, unbound: Vec<ObjectKey> },
+    Nowhere { message: String, preemption: Option<Preemption> },
 }
 
 /// Whether the pod is ours to place.
-fn is_pending(pod: &Pod) -> bool {
+fn is_ours(pod: &Pod) -> bool {
     let Some(spec) = &pod.spec else { return false };
-    let gated = spec.scheduling_gates.as_ref().is_some_and(|gates| !gates.is_empty());
     let ours = spec.scheduler_name.as_deref().is_none_or(|name| name == NAME);
-    pod::node_name(pod).is_none() && pod::is_active(pod) && ours && !gated
+    pod::node_name(pod).is_none() && pod::is_active(pod) && ours
+}
+
+fn is_gated(pod: &Pod) -> bool {
+    let gates = pod.spec.as_ref().and_then(|spec| spec.scheduling_gates.as_ref());
+    gates.is_some_and(|gates| !gates.is_empty())
+}
+
+fn is_pending(pod: &Pod) -> bool {
+    is_ours(pod) && !is_gated(pod)
+}
+
+fn node_facts(node: &Node) -> NodeFacts {
+    let conditions = node.status.as_ref().and_then(|status| status.conditions.as_deref()).unwrap_or_default();
+    let ready = conditions.iter().find(|condition| condition.type_ == "Ready");
+    (
+        node.metadata.labels.clone(),
+        placement::taints(node).to_vec(),
+        resources::allocatable(node),
+        node.spec.as_ref().and_then(|spec| spec.unschedulable).unwrap_or(false),
+        ready.map(|ready| ready.status.clone()),
+    )
 }
 
 // === impl Shared ===
 
 impl Shared {
-    /// Keeps count, and wakes pods that could not be placed when there may be room now.
+    /// Keeps account, and wakes pods that could not be placed when there may be room now.
     pub(crate) fn pod_changed(&self, caches: &Caches, changed: &Pod, handle: &Handle<ObjectKey>) {
         let key = ObjectKey::of(changed);
         let current = caches.pods.get(&key);
-        match current.as_deref() {
-            Some(pod) if is_pending(pod) => handle.wake(key),
-            Some(pod) if !pod::is_finished(pod) => {
-                if let Some(node) = pod::node_name(pod) {
+        match current {
+            Some(pod) if is_pending(&pod) => handle.wake(key),
+            Some(pod) if is_ours(&pod) => {}
+            Some(pod) if state::occupies(&pod) => {
+                if let Some(node) = pod::node_name(&pod) {
+                    let occupant = Arc::new(Occupant::of(pod.clone()));
                     let mut state = self.lock();
-                    state.place(&key, node);
-                    state.unschedulable.remove(&key);
+                    let is_new = state.place(&key, node, &occupant);
+                    state.waiting.remove(&key);
+                    let concerned =
+                        if is_new { state.concerned(|wakes| wakes.pod_placed) } else { Vec::new() };
+                    drop(state);
+                    concerned.into_iter().for_each(|key| handle.wake(key));
                 }
             }
             _ => {
                 let mut state = self.lock();
-                state.unschedulable.remove(&key);
+                state.waiting.remove(&key);
                 if state.leave(&key) {
-                    let waiting: Vec<_> = state.unschedulable.iter().cloned().collect();
+                    let concerned = state.concerned(|wakes| wakes.pod_gone || wakes.pod_placed);
                     drop(state);
-                    waiting.into_iter().for_each(|key| handle.wake(key));
+                    concerned.into_iter().for_each(|key| handle.wake(key));
                 }
             }
         }
     }
 
-    /// Nodes that appear or change may have room.
-    pub(crate) fn node_changed(&self, handle: &Handle<ObjectKey>) {
-        let waiting: Vec<_> = self.lock().unschedulable.iter().cloned().collect();
-        waiting.into_iter().for_each(|key| handle.wake(key));
+    /// Nodes that appear or change may take somebody.
+    pub(crate) fn node_changed(&self, caches: &Caches, changed: &Node, handle: &Handle<ObjectKey>) {
+        let key = ObjectKey::of(changed);
+        let facts = caches.nodes.get(&key).map(|node| node_facts(&node));
+        let mut nodes = self.nodes.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = match &facts {
+            Some(facts) => nodes.insert(key, facts.clone()),
+            None => nodes.remove(&key),
+        };
+        drop(nodes);
+        if before != facts {
+            self.lock().concerned(|_| true).into_iter().for_each(|key| handle.wake(key));
+        }
+    }
+
+    /// A claim or volume changed.
+    pub(crate) fn volume_changed(&self, handle: &Handle<ObjectKey>) {
+        self.lock().concerned(|wakes| wakes.volume).into_iter().for_each(|key| handle.wake(key));
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
         // Counts and places change together, and nothing in between can fail.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl State {
-    fn place(&mut self, pod: &ObjectKey, node: &str) {
-        if self.placed.get(pod).is_some_and(|before| before == node) {
-            return;
-        }
-        self.leave(pod);
-        *self.load.entry(node.to_owned()).or_default() += 1;
-        self.placed.insert(pod.clone(), node.to_owned());
-    }
-
-    /// Answers whether it had a place.
-    fn leave(&mut self, pod: &ObjectKey) -> bool {
-        let Some(node) = self.placed.remove(pod) else { return false };
-        if let Some(load) = self.load.get_mut(&node) {
-            *load = load.saturating_sub(1);
-            if *load == 0 {
-                self.load.remove(&node);
-            }
-        }
-        true
     }
 }
 
@@ -242,31 +181,68 @@ impl Scheduler {
         caches: Caches,
         clock: Clock,
         metrics: Metrics,
+        recorder: Recorder,
         shared: Arc<Shared>,
     ) -> Self {
-        Self { client, caches, clock, metrics, shared }
+        Self { client, caches, clock, metrics, recorder, shared }
+    }
+
+    /// How long the pod still has to wait for its next attempt.
+    fn pause(&self, key: &ObjectKey) -> Duration {
+        let state = self.shared.lock();
+        let Some(waiting) = state.waiting.get(key) else { return Duration::ZERO };
+        let factor = 2_u32.saturating_pow(waiting.attempts.saturating_sub(1));
+        let pause = FIRST_PAUSE.saturating_mul(factor).min(LONGEST_PAUSE);
+        pause.saturating_sub(waiting.since.elapsed())
     }
 
     /// Chooses a node and takes the place on it, in one step, so that passes side by side do not take the same.
-    fn take_place(&self, key: &ObjectKey, pod: &Pod) -> Result<String, String> {
-        let nodes = self.caches.nodes.list();
+    fn attempt(&self, key: &ObjectKey, pod: &Arc<Pod>) -> Outcome {
+        let occupant = Arc::new(Occupant::of(pod.clone()));
+        let candidates: Vec<_> = self.caches.nodes.list().into_iter().map(Candidate::new).collect();
+        let namespaces =
+            |name: &str| self.caches.namespaces.get(&ObjectKey::cluster(name))?.metadata.labels.clone();
+        let volumes = Volumes::of(pod, &self.caches);
         let mut state = self.shared.lock();
-        let candidates: Vec<_> = nodes
-            .iter()
-            .map(|node| Candidate {
-                load: state.load.get(node.metadata.name.as_deref().unwrap_or_default()).copied().unwrap_or(0),
-                node,
-            })
-            .collect();
-        match choose(pod, &candidates) {
-            Ok(node) => {
-                state.place(key, &node);
-                state.unschedulable.remove(key);
-                Ok(node)
-            }
+        let volumes = match volumes {
+            Ok(volumes) => volumes,
             Err(why) => {
-                state.unschedulable.insert(key.clone());
-                Err(why)
+                let nowhere = Nowhere::because(candidates.len(), why);
+                state.wait(key, nowhere.wakes());
+                return Outcome::Nowhere { message: nowhere.message(None), preemption: None };
+            }
+        };
+        let topology = Topology::of(&occupant, &candidates, &state, &namespaces);
+        let attempt = Attempt { pod: &occupant, topology: &topology, volumes: &volumes, state: &state };
+        match attempt.choose(&candidates) {
+            Ok(node) => {
+                state.place(key, &node, &occupant);
+                state.waiting.remove(key);
+                Outcome::Place { node, unbound: volumes.unbound }
+            }
+            Err(nowhere) => {
+                let refusal = preempt::refusal(&occupant, &state);
+                let preemption = match refusal {
+                    Some(_) => None,
+                    None => {
+                        let budgets = self.caches.budgets.list();
+                        let resolvable = &nowhere.resolvable;
+                        preempt::plan(
+                            &occupant,
+                            &candidates,
+                            resolvable,
+                            &state,
+                            &volumes,
+                            &budgets,
+                            &namespaces,
+                        )
+                    }
+                };
+                state.wait(key, nowhere.wakes());
+                if let Some(preemption) = &preemption {
+                    state.nominated.insert(key.clone(), (preemption.node.clone(), occupant.clone()));
+                }
+                Outcome::Nowhere { message: nowhere.message(refusal), preemption }
             }
         }
     }
@@ -292,6 +268,8 @@ impl Scheduler {
             Ok(_) => {
                 info!(pod = %key, node, "bound");
                 self.metrics.scheduled(Scheduling::Bound);
+                let message = format!("Successfully assigned {key} to {node}");
+                self.recorder.record(pod, Kind::Normal, "Scheduled", message);
                 Ok(())
             }
             Err(error) => {
@@ -308,10 +286,52 @@ impl Scheduler {
         }
     }
 
-    async fn report(&self, key: &ObjectKey, pod: &Pod, why: &str) -> Result<(), CallError> {
-        let Some(patch) = unschedulable(pod, why, self.clock.now()) else { return Ok(()) };
+    /// Claims that waited for their first pod are told its node. Answers whether there were any.
+    async fn select_node(&self, claims: &[ObjectKey], node: &str) -> Result<bool, CallError> {
+        for key in claims {
+            let api: Api<PersistentVolumeClaim> =
+                Api::namespaced(self.client.clone(), key.namespace_or_empty());
+            let patch = Patch::Merge(json!({ "metadata": { "annotations": { SELECTED_NODE: node } } }));
+            tolerant(format!("tell claim {key} its node"), api.patch(&key.name, &PATCH, &patch)).await?;
+        }
+        Ok(!claims.is_empty())
+    }
+
+    /// Lets the victims go. The pod is woken when they have.
+    async fn preempt(&self, key: &ObjectKey, pod: &Pod, preemption: &Preemption) -> Result<(), CallError> {
+        let node = &preemption.node;
+        info!(pod = %key, node, victims = preemption.victims.len(), "making room");
+        let uid = pod.metadata.uid.as_deref().unwrap_or_default();
+        for (victim, occupant) in &preemption.victims {
+            let api: Api<Pod> = Api::namespaced(self.client.clone(), victim.namespace_or_empty());
+            let patch = Patch::Strategic(json!({ "status": { "conditions": [{
+                "type": "DisruptionTarget",
+                "status": "True",
+                "reason": "PreemptionByScheduler",
+                "message": format!("{NAME}: preempting to accommodate a higher priority pod"),
+                "lastTransitionTime": Time(self.clock.now()),
+            }] } }));
+            tolerant(format!("mark pod {victim}"), api.patch_status(&victim.name, &PATCH, &patch)).await?;
+            let preconditions =
+                Preconditions { uid: occupant.pod.metadata.uid.clone(), resource_version: None };
+            let params = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::background() };
+            tolerant(format!("preempt pod {victim}"), api.delete(&victim.name, &params)).await?;
+            let message = format!("Preempted by pod {uid} on node {node}");
+            self.recorder.record(&*occupant.pod, Kind::Normal, "Preempted", message);
+        }
+        let api: Api<Pod> = Api::namespaced(self.client.clone(), key.namespace_or_empty());
+        let patch = Patch::Merge(json!({ "status": { "nominatedNodeName": node } }));
+        tolerant(format!("nominate a node for {key}"), api.patch_status(&key.name, &PATCH, &patch)).await?;
+        Ok(())
+    }
+
+    async fn report(&self, key: &ObjectKey, pod: &Pod, reason: &str, why: &str) -> Result<(), CallError> {
+        if reason == "Unschedulable" {
+            self.recorder.record(pod, Kind::Warning, "FailedScheduling", why);
+            self.metrics.scheduled(Scheduling::Unschedulable);
+        }
+        let Some(patch) = unscheduled(pod, reason, why, self.clock.now()) else { return Ok(()) };
         info!(pod = %key, why, "no node");
-        self.metrics.scheduled(Scheduling::Unschedulable);
         let pods: Api<Pod> = Api::namespaced(self.client.clone(), key.namespace_or_empty());
         let patch = Patch::Strategic(patch);
         let call = pods.patch_status(&key.name, &PATCH, &patch);
@@ -320,19 +340,38 @@ impl Scheduler {
     }
 }
 
+impl State {
+    /// Whether this very pod has a place. One of the same name that was there before it has gone.
+    fn is_placed(&mut self, key: &ObjectKey, pod: &Pod) -> bool {
+        let same = self.occupant(key).is_some_and(|occupant| occupant.pod.metadata.uid == pod.metadata.uid);
+        if !same {
+            self.forget(key);
+        }
+        same
+    }
+
+    fn wait(&mut self, key: &ObjectKey, wakes: Wakes) {
+        let attempts = self.waiting.get(key).map_or(0, |waiting| waiting.attempts) + 1;
+        self.waiting.insert(key.clone(), Waiting { wakes, attempts, since: Instant::now() });
+    }
+}
+
 /// The change of status that says why, unless it is said already.
-fn unschedulable(pod: &Pod, why: &str, now: Timestamp) -> Option<serde_json::Value> {
+fn unscheduled(pod: &Pod, reason: &str, why: &str, now: Timestamp) -> Option<serde_json::Value> {
     let earlier = pod::condition(pod, "PodScheduled").filter(|condition| condition.status == "False");
-    if earlier.is_some_and(|earlier| earlier.message.as_deref() == Some(why)) {
+    let same = earlier.is_some_and(|earlier| {
+        earlier.message.as_deref() == Some(why) && earlier.reason.as_deref() == Some(reason)
+    });
+    if same {
         return None;
     }
     let since = earlier.and_then(|earlier| earlier.last_transition_time.as_ref()).map_or(now, |time| time.0);
     Some(json!({ "status": { "conditions": [{
         "type": "PodScheduled",
         "status": "False",
-        "reason": "Unschedulable",
+        "reason": reason,
         "message": why,
-        "lastTransitionTime": k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(since),
+        "lastTransitionTime": Time(since),
     }] } }))
 }
 
@@ -342,21 +381,46 @@ impl Reconcile for Scheduler {
     async fn list(&self) -> Result<Vec<ObjectKey>, TaskError> {
         let pods = self.caches.pods.list();
         let pending: BTreeSet<_> =
-            pods.iter().filter(|pod| is_pending(pod)).map(|pod| ObjectKey::of(&**pod)).collect();
+            pods.iter().filter(|pod| is_ours(pod)).map(|pod| ObjectKey::of(&**pod)).collect();
         Ok(pending.into_iter().collect())
     }
 
     async fn reconcile(&self, key: &ObjectKey) -> Result<Next, TaskError> {
-        let Some(pod) = self.caches.pods.get(key).filter(|pod| is_pending(pod)) else {
+        let Some(pod) = self.caches.pods.get(key).filter(|pod| is_ours(pod)) else {
             return Ok(Next::Done);
         };
-        match self.take_place(key, &pod) {
-            Ok(node) => self.bind(key, &pod, &node).await?,
-            Err(why) => self.report(key, &pod, &why).await?,
+        if is_gated(&pod) {
+            // The API server says so itself where it is a real one.
+            let why = "Scheduling is blocked due to non-empty scheduling gates";
+            self.report(key, &pod, "SchedulingGated", why).await?;
+            return Ok(Next::Done);
+        }
+        if self.shared.lock().is_placed(key, &pod) {
+            // Bound a moment ago, and the cache does not know yet.
+            return Ok(Next::Done);
+        }
+        let pause = self.pause(key);
+        if !pause.is_zero() {
+            return Ok(Next::After(pause));
+        }
+        match self.attempt(key, &pod) {
+            Outcome::Place { node, unbound } => {
+                if self.select_node(&unbound, &node).await? {
+                    // They are bound first; that wakes the pod again.
+                    let mut state = self.shared.lock();
+                    state.leave(key);
+                    state.wait(key, Wakes { volume: true, ..Wakes::default() });
+                    return Ok(Next::Done);
+                }
+                self.bind(key, &pod, &node).await?;
+            }
+            Outcome::Nowhere { message, preemption } => {
+                if let Some(preemption) = &preemption {
+                    self.preempt(key, &pod, preemption).await?;
+                }
+                self.report(key, &pod, "Unschedulable", &message).await?;
+            }
         }
         Ok(Next::Done)
     }
 }
-
-#[cfg(test)]
-mod tests;

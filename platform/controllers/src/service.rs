@@ -9,26 +9,31 @@ use std::time::Duration;
 use kube::Client;
 use pilothouse_informer::ObjectKey;
 use pilothouse_runtime::reconcile::{ControllerStatus, Options};
-use pilothouse_runtime::{Clock, Controller, Reconcile, Shutdown, Tasks};
+use pilothouse_runtime::{Clock, Controller, OnExit, Reconcile, Shutdown, Tasks};
 use prometheus_client::registry::Registry;
 use tracing::info;
 
 use crate::config::Config;
+use crate::cron_job::CronJobs;
+use crate::daemon_set::DaemonSets;
 use crate::deployment::Deployments;
 use crate::discovery::{Finder, Refresh, Resources};
+use crate::disruption::Disruptions;
 use crate::endpoints::EndpointsOfServices;
 use crate::error::Error;
+use crate::events;
 use crate::garbage::Collector;
 use crate::inventory::{Inventory, Listener};
+use crate::job::Jobs;
 use crate::metrics::Metrics;
 use crate::namespace::Emptier;
 use crate::namespace_defaults::NamespaceDefaults;
-use crate::node_lifecycle::{self, NodeLifecycle};
+use crate::node_lifecycle::{self, Evictions, NodeLifecycle};
 use crate::node_range::{NodeRanges, Shares};
 use crate::replica_set::ReplicaSets;
 use crate::scheduler::{self, Scheduler};
 use crate::stateful_set::StatefulSets;
-use crate::volume::{self, Volumes};
+use crate::volume::{self, Protection, Volumes};
 use crate::watches::{Caches, Watches};
 
 mod wakes;
@@ -57,12 +62,14 @@ pub struct Deps<'a> {
 /// The controllers of one cluster.
 pub struct Service {
     parts: Vec<Box<dyn Part>>,
-    watches: Watches,
+    /// In a box, because everybody who runs the service holds it.
+    watches: Box<Watches>,
     caches: Caches,
     inventory: Arc<Inventory>,
     resources: Resources,
     client: Client,
     resync: Duration,
+    events: events::Writer,
     handle: Handle,
 }
 
@@ -101,18 +108,42 @@ impl Service {
         let mut assembly =
             Assembly { options: options(config.resync.0), parts: Vec::new(), statuses: Vec::new() };
         let mut listeners: Vec<Listener> = Vec::new();
+        let (recorder, events) = events::channel(client.clone(), clock.clone());
 
         if config.deployments {
-            let controller = Deployments::new(client.clone(), caches.clone(), clock.clone());
+            let recorder = recorder("deployment-controller");
+            let controller = Deployments::new(client.clone(), caches.clone(), clock.clone(), recorder);
             wakes::deployments(&mut watches, &caches, &assembly.add("deployments", controller));
         }
         if config.replica_sets {
-            let controller = ReplicaSets::new(client.clone(), caches.clone(), clock.clone());
-            wakes::replica_sets(&mut watches, &assembly.add("replica-sets", controller));
+            let recorder = recorder("replicaset-controller");
+            let controller = ReplicaSets::new(client.clone(), caches.clone(), clock.clone(), recorder);
+            wakes::replica_sets(&mut watches, &caches, &assembly.add("replica-sets", controller));
         }
         if config.stateful_sets {
-            let controller = StatefulSets::new(client.clone(), caches.clone(), clock.clone());
+            let recorder = recorder("statefulset-controller");
+            let controller = StatefulSets::new(client.clone(), caches.clone(), clock.clone(), recorder);
             wakes::stateful_sets(&mut watches, &assembly.add("stateful-sets", controller));
+        }
+        if config.daemon_sets {
+            let recorder = recorder("daemonset-controller");
+            let controller = DaemonSets::new(client.clone(), caches.clone(), clock.clone(), recorder);
+            wakes::daemon_sets(&mut watches, &caches, &assembly.add("daemon-sets", controller));
+        }
+        if config.jobs {
+            let recorder = recorder("job-controller");
+            let controller = Jobs::new(client.clone(), caches.clone(), clock.clone(), recorder);
+            wakes::jobs(&mut watches, &assembly.add("jobs", controller));
+        }
+        if config.cron_jobs {
+            let recorder = recorder("cronjob-controller");
+            let controller = CronJobs::new(client.clone(), caches.clone(), clock.clone(), recorder);
+            wakes::cron_jobs(&mut watches, &assembly.add("cron-jobs", controller));
+        }
+        if config.disruption_budgets {
+            let recorder = recorder("controllermanager");
+            let controller = Disruptions::new(client.clone(), caches.clone(), clock.clone(), recorder);
+            wakes::disruptions(&mut watches, &caches, &assembly.add("disruption-budgets", controller));
         }
         if config.scheduler {
             let shared = Arc::new(scheduler::Shared::default());
@@ -121,6 +152,7 @@ impl Service {
                 caches.clone(),
                 clock.clone(),
                 metrics.clone(),
+                recorder(scheduler::NAME),
                 shared.clone(),
             );
             wakes::scheduler(&mut watches, &caches, &shared, &assembly.add("scheduler", controller));
@@ -163,26 +195,36 @@ impl Service {
                 caches.clone(),
                 clock.clone(),
                 metrics.clone(),
+                recorder("node-controller"),
                 config.node_grace.0,
             );
             wakes::node_lifecycle(&mut watches, &caches, &assembly.add("node-lifecycle", controller));
+            let recorder = recorder("taint-eviction-controller");
+            let controller = Evictions::new(client.clone(), caches.clone(), clock.clone(), recorder);
+            wakes::evictions(&mut watches, &caches, &assembly.add("taint-eviction", controller));
         }
         if config.volumes
             && let Some(root) = volume_root
         {
-            let controller = Volumes::new(client.clone(), caches.clone(), root, metrics.clone());
+            let recorder = recorder("persistentvolume-controller");
+            let controller = Volumes::new(client.clone(), caches.clone(), root, metrics.clone(), recorder);
             wakes::volumes(&mut watches, &assembly.add("volumes", controller));
+        }
+        if config.volumes {
+            let controller = Protection::new(client.clone(), caches.clone());
+            wakes::protection(&mut watches, &assembly.add("volume-protection", controller));
         }
         inventory.listen(listeners);
         let handle = Handle { statuses: Arc::new(assembly.statuses) };
         Ok(Self {
             parts: assembly.parts,
-            watches,
+            watches: Box::new(watches),
             caches,
             inventory,
             resources,
             client,
             resync: config.resync.0,
+            events,
             handle,
         })
     }
@@ -210,6 +252,11 @@ impl Service {
         let discovery = Controller::new("discovery", Refresh(finder.clone()), options(self.resync));
         wakes::discovery(&mut self.watches, &discovery.handle());
         self.watches.spawn(&tasks);
+        let (events, until) = (self.events, shutdown.clone());
+        tasks.spawn("events", OnExit::StopProcess, async move {
+            events.run(until).await;
+            Ok(())
+        });
         discovery.spawn(&tasks);
         let ready = async {
             self.caches.synced().await;

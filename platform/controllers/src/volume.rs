@@ -1,7 +1,11 @@
 //! A volume for every claim of the storage class `local`: a folder on the node's disk.
 //!
 //! The volume's name follows from the claim's uid, so none is made twice. When its claim is gone a volume is `Released`; the
-//! kubelet, who owns the disk, then removes the folder and the volume.
+//! kubelet, who owns the disk, then removes the folder and the volume, unless the volume is to be retained. A claim of a
+//! class that waits for its first consumer gets its volume when the scheduler has chosen a node for a pod that uses it.
+//!
+//! A claim that a pod uses and a volume that a claim has are held by finalizers, so that deleting them takes effect only
+//! when nobody needs them any more (`protection`).
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -10,6 +14,7 @@ use k8s_openapi::api::core::v1::{
     HostPathVolumeSource, ObjectReference, PersistentVolume, PersistentVolumeClaim, PersistentVolumeSpec,
 };
 use k8s_openapi::api::storage::v1::StorageClass;
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::Patch;
 use kube::{Api, Client};
@@ -19,8 +24,10 @@ use serde_json::json;
 use tracing::info;
 
 use crate::calls::{CallError, PATCH, POST, required, tolerant};
+use crate::events::{Kind, Recorder};
 use crate::metrics::Metrics;
 use crate::ownership::{CORRELATION, correlation, is_deleting};
+use crate::scheduler::{SELECTED_NODE, waits_for_consumer};
 use crate::watches::Caches;
 
 /// The storage class that every claim gets that names none.
@@ -28,11 +35,16 @@ const CLASS: &str = "local";
 const PROVISIONER: &str = "pilothouse.dev/local";
 const DEFAULT_CLASS: &str = "storageclass.kubernetes.io/is-default-class";
 
+mod protection;
+
+pub(crate) use protection::Protection;
+
 pub(crate) struct Volumes {
     client: Client,
     caches: Caches,
     root: PathBuf,
     metrics: Metrics,
+    recorder: Recorder,
 }
 
 /// What a pass is about.
@@ -101,8 +113,14 @@ fn class_name(claim: &PersistentVolumeClaim) -> &str {
 // === impl Volumes ===
 
 impl Volumes {
-    pub(crate) fn new(client: Client, caches: Caches, root: PathBuf, metrics: Metrics) -> Self {
-        Self { client, caches, root, metrics }
+    pub(crate) fn new(
+        client: Client,
+        caches: Caches,
+        root: PathBuf,
+        metrics: Metrics,
+        recorder: Recorder,
+    ) -> Self {
+        Self { client, caches, root, metrics, recorder }
     }
 
     /// The claim that a volume is for.
@@ -115,6 +133,12 @@ impl Volumes {
         let name = class_name(claim);
         let class = self.caches.storage_classes.get(&ObjectKey::cluster(name));
         class.map_or(name == CLASS, |class| class.provisioner == PROVISIONER)
+    }
+
+    /// What becomes of a claim's volume after it: as the class says.
+    fn reclaim_policy(&self, claim: &PersistentVolumeClaim) -> String {
+        let class = self.caches.storage_classes.get(&ObjectKey::cluster(class_name(claim)));
+        class.and_then(|class| class.reclaim_policy.clone()).unwrap_or_else(|| "Delete".to_owned())
     }
 
     fn volume_for(&self, name: &str, claim: &PersistentVolumeClaim) -> PersistentVolume {
@@ -143,7 +167,7 @@ impl Volumes {
                     path: self.root.join(name).to_string_lossy().into_owned(),
                     type_: Some("DirectoryOrCreate".to_owned()),
                 }),
-                persistent_volume_reclaim_policy: Some("Delete".to_owned()),
+                persistent_volume_reclaim_policy: Some(self.reclaim_policy(claim)),
                 storage_class_name: Some(class_name(claim).to_owned()),
                 volume_mode: spec.volume_mode,
                 ..PersistentVolumeSpec::default()
@@ -179,6 +203,14 @@ impl Volumes {
         let name = named.unwrap_or_else(|| volume_name(&claim));
         let volume = self.caches.volumes.get(&ObjectKey::cluster(&name));
         let mut step = plan_claim(&claim, self.class_is_ours(&claim), volume.as_deref());
+        let class = self.caches.storage_classes.get(&ObjectKey::cluster(class_name(&claim)));
+        let chosen = claim.metadata.annotations.as_ref().is_some_and(|all| all.contains_key(SELECTED_NODE));
+        if matches!(step, Step::MakeVolume(_)) && waits_for_consumer(class.as_deref()) && !chosen {
+            let message = "waiting for first consumer to be created before binding";
+            self.recorder.record(&*claim, Kind::Normal, "WaitForFirstConsumer", message);
+            return Ok(());
+        }
+        self.refuse_expansion(&claim);
         let volumes: Api<PersistentVolume> = Api::all(self.client.clone());
         let claims: Api<PersistentVolumeClaim> =
             Api::namespaced(self.client.clone(), key.namespace_or_empty());
@@ -223,6 +255,25 @@ impl Volumes {
             tolerant(format!("say that claim {key} is bound"), call).await?;
         }
         Ok(())
+    }
+
+    /// A folder has no size of its own that could be made larger, and saying nothing would look like waiting.
+    fn refuse_expansion(&self, claim: &PersistentVolumeClaim) {
+        let storage = |amounts: Option<&BTreeMap<String, Quantity>>| amounts?.get("storage").cloned();
+        let asked = claim.spec.as_ref().and_then(|spec| storage(spec.resources.as_ref()?.requests.as_ref()));
+        let given = claim.status.as_ref().and_then(|status| storage(status.capacity.as_ref()));
+        if let (Some(asked), Some(given)) = (asked, given)
+            && asked != given
+            && self.class_is_ours(claim)
+        {
+            let (asked, given) = (asked.0, given.0);
+            let message = format!(
+                "volumes of class {} keep the size that they were made with: {given} instead of {asked}; \
+                 make a new claim to get a larger one",
+                class_name(claim)
+            );
+            self.recorder.record(claim, Kind::Warning, "VolumeResizeFailed", message);
+        }
     }
 
     async fn look_after_volume(&self, key: &ObjectKey) -> Result<(), CallError> {

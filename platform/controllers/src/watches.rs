@@ -7,13 +7,15 @@
 use std::fmt::Debug;
 use std::sync::Arc;
 
-use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet, StatefulSet};
+use k8s_openapi::api::apps::v1::{ControllerRevision, DaemonSet, Deployment, ReplicaSet, StatefulSet};
+use k8s_openapi::api::batch::v1::{CronJob, Job};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{
-    ConfigMap, Container, Endpoints, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, Service,
-    ServiceAccount,
+    ConfigMap, Container, ContainerStatus, Endpoints, Namespace, Node, PersistentVolume,
+    PersistentVolumeClaim, Pod, Service, ServiceAccount,
 };
 use k8s_openapi::api::discovery::v1::EndpointSlice;
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::storage::v1::StorageClass;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::ApiResource;
@@ -100,7 +102,12 @@ resources! {
     deployments: Deployment = "deployments", |_| ();
     replica_sets: ReplicaSet = "replicasets", |_| ();
     stateful_sets: StatefulSet = "statefulsets", |_| ();
-    claims: PersistentVolumeClaim = "persistentvolumeclaims", trim_annotations;
+    daemon_sets: DaemonSet = "daemonsets", |_| ();
+    revisions: ControllerRevision = "controllerrevisions", |_| ();
+    jobs: Job = "jobs", |_| ();
+    cron_jobs: CronJob = "cronjobs", |_| ();
+    budgets: PodDisruptionBudget = "poddisruptionbudgets", |_| ();
+    claims: PersistentVolumeClaim = "persistentvolumeclaims", trim_claim;
     volumes: PersistentVolume = "persistentvolumes", trim_annotations;
     storage_classes: StorageClass = "storageclasses", |_| ();
     service_accounts: PartialObjectMeta<ServiceAccount> = "serviceaccounts", trim_annotations;
@@ -162,25 +169,45 @@ fn trim_node(node: &mut Node) {
     }
 }
 
-/// Of a pod, controllers read where it may run, whether it does, and its ports by name.
+fn trim_claim(claim: &mut PersistentVolumeClaim) {
+    trim_annotations_but(claim, &[crate::scheduler::SELECTED_NODE]);
+}
+
+/// Of a pod, controllers read where it may run, what it asks for, its ports by name, the claims it uses, and how it is
+/// doing or how it ended.
 fn trim_pod(pod: &mut Pod) {
-    trim_annotations_but(pod, &[crate::replica_set::DELETION_COST]);
+    trim_annotations_but(pod, &[crate::replica_set::DELETION_COST, crate::job::INDEX, crate::job::FAILURES]);
     if let Some(spec) = &mut pod.spec {
-        spec.init_containers = None;
-        spec.volumes = None;
-        for container in &mut spec.containers {
-            *container = Container {
-                name: std::mem::take(&mut container.name),
-                ports: container.ports.take(),
-                ..Container::default()
-            };
+        spec.init_containers.iter_mut().flatten().for_each(trim_container);
+        spec.containers.iter_mut().for_each(trim_container);
+        if let Some(volumes) = &mut spec.volumes {
+            volumes.retain(|volume| volume.persistent_volume_claim.is_some() || volume.ephemeral.is_some());
         }
     }
     if let Some(status) = &mut pod.status {
-        status.container_statuses = None;
-        status.init_container_statuses = None;
         status.ephemeral_container_statuses = None;
+        let statuses = [&mut status.container_statuses, &mut status.init_container_statuses];
+        statuses.into_iter().flatten().flatten().for_each(trim_container_status);
     }
+}
+
+fn trim_container(container: &mut Container) {
+    *container = Container {
+        name: std::mem::take(&mut container.name),
+        ports: container.ports.take(),
+        resources: container.resources.take(),
+        restart_policy: container.restart_policy.take(),
+        ..Container::default()
+    };
+}
+
+fn trim_container_status(status: &mut ContainerStatus) {
+    *status = ContainerStatus {
+        name: std::mem::take(&mut status.name),
+        restart_count: status.restart_count,
+        state: status.state.take().filter(|state| state.terminated.is_some()),
+        ..ContainerStatus::default()
+    };
 }
 
 fn trim_annotations_but<K: Resource>(object: &mut K, kept: &[&str]) {

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
-use super::{Sets, desired, name};
+use super::{DESIRED, MOST, Sets, desired, name};
 use crate::replica_set::desired as size;
+use crate::share;
 
 /// One set to be resized.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,6 +15,7 @@ pub(super) struct Scale {
     pub(super) set: String,
     /// The version that the decision was made on.
     pub(super) version: Option<String>,
+    pub(super) before: i32,
     pub(super) replicas: i32,
 }
 
@@ -35,8 +37,8 @@ pub(super) fn bounds(deployment: &Deployment) -> Bounds {
     let quarter = || IntOrString::String("25%".to_owned());
     let surge = rolling.and_then(|rolling| rolling.max_surge.clone()).unwrap_or_else(quarter);
     let unavailable = rolling.and_then(|rolling| rolling.max_unavailable.clone()).unwrap_or_else(quarter);
-    let surge = pods(&surge, wanted, true);
-    let unavailable = pods(&unavailable, wanted, false).min(wanted);
+    let surge = share::of(&surge, wanted, true);
+    let unavailable = share::of(&unavailable, wanted, false).min(wanted);
     // Neither one more nor one less would never move.
     if surge == 0 && unavailable == 0 {
         return Bounds { surge: 0, unavailable: 1 };
@@ -47,19 +49,6 @@ pub(super) fn bounds(deployment: &Deployment) -> Bounds {
 pub(super) fn recreates(deployment: &Deployment) -> bool {
     let strategy = deployment.spec.as_ref().and_then(|spec| spec.strategy.as_ref());
     strategy.and_then(|strategy| strategy.type_.as_deref()) == Some("Recreate")
-}
-
-/// A number of pods, or a share of `whole`.
-fn pods(value: &IntOrString, whole: i32, round_up: bool) -> i32 {
-    let number = match value {
-        IntOrString::Int(number) => i64::from(*number),
-        IntOrString::String(text) => {
-            let share: i64 = text.trim_end_matches('%').parse().unwrap_or(0);
-            let hundredths = share * i64::from(whole);
-            if round_up { (hundredths + 99) / 100 } else { hundredths / 100 }
-        }
-    };
-    i32::try_from(number.max(0)).unwrap_or(i32::MAX)
 }
 
 /// The size that a set for a new template begins with; `None` if it has to wait.
@@ -75,8 +64,9 @@ pub(super) fn first_size(deployment: &Deployment, sets: &Sets<'_>, old_pods: usi
 
 /// The next change of sizes.
 pub(super) fn scale(deployment: &Deployment, sets: &Sets<'_>, old_pods: usize) -> Vec<Scale> {
-    if deployment.spec.as_ref().and_then(|spec| spec.paused).unwrap_or(false) {
-        return scale_paused(deployment, sets);
+    let paused = deployment.spec.as_ref().and_then(|spec| spec.paused).unwrap_or(false);
+    if paused || was_resized(deployment, sets) {
+        return resize(deployment, sets);
     }
     if recreates(deployment) {
         return recreate(deployment, sets, old_pods);
@@ -129,19 +119,78 @@ fn recreate(deployment: &Deployment, sets: &Sets<'_>, old_pods: usize) -> Vec<Sc
     }
 }
 
-/// A paused deployment does not roll, but it still has the size that was asked for.
-fn scale_paused(deployment: &Deployment, sets: &Sets<'_>) -> Vec<Scale> {
+/// Whether the deployment asks for another size than the one that its sets were made for.
+pub(super) fn was_resized(deployment: &Deployment, sets: &Sets<'_>) -> bool {
+    let noted = |set: &Arc<ReplicaSet>| annotation(set, DESIRED);
+    sets.all().any(|set| size(set) > 0 && noted(set).is_some_and(|noted| noted != desired(deployment)))
+}
+
+fn annotation(set: &ReplicaSet, name: &str) -> Option<i32> {
+    set.metadata.annotations.as_ref()?.get(name)?.parse().ok()
+}
+
+/// Another size without another template: the one set that there is takes all of it; in the middle of a rollout each takes
+/// its share, so that a risk that was spread stays spread.
+fn resize(deployment: &Deployment, sets: &Sets<'_>) -> Vec<Scale> {
     let wanted = desired(deployment);
     let active: Vec<_> = sets.all().filter(|set| size(set) > 0).collect();
-    match (active.as_slice(), sets.new) {
-        ([one], _) if size(one) != wanted => vec![to(one, wanted)],
-        ([], Some(new)) if wanted > 0 => vec![to(new, wanted)],
-        _ => Vec::new(),
+    let single = match (active.as_slice(), sets.new) {
+        ([one], _) => Some(*one),
+        ([], Some(new)) => Some(new),
+        ([], None) => sets.old.last().copied(),
+        _ => None,
+    };
+    if let Some(one) = single {
+        let stale = annotation(one, DESIRED).is_some_and(|noted| noted != wanted);
+        return if size(one) != wanted || stale { vec![to(one, wanted)] } else { Vec::new() };
     }
+    if let Some(new) = sets.new
+        && size(new) == wanted
+        && available(new) == wanted
+    {
+        return sets.old.iter().filter(|set| size(set) > 0).map(|set| to(set, 0)).collect();
+    }
+    if recreates(deployment) || !was_resized(deployment, sets) {
+        return Vec::new();
+    }
+    let most = if wanted > 0 { wanted + bounds(deployment).surge } else { 0 };
+    let missing = most - total(sets);
+    let mut shares = active;
+    // The largest first, and of equals the newest when growing, the oldest when shrinking.
+    shares.sort_by_key(|set| {
+        let created = set.metadata.creation_timestamp.as_ref().map(|time| time.0.as_second()).unwrap_or(0);
+        (-i64::from(size(set)), if missing > 0 { -created } else { created })
+    });
+    let mut given = 0;
+    let mut sizes: Vec<(&Arc<ReplicaSet>, i32)> = Vec::new();
+    for set in shares {
+        let added = if missing == 0 { 0 } else { share_of(set, most, missing, given) };
+        given += added;
+        sizes.push((set, size(set) + added));
+    }
+    if let Some(first) = sizes.first_mut() {
+        // What rounding left over.
+        first.1 = (first.1 + missing - given).max(0);
+    }
+    sizes.into_iter().map(|(set, replicas)| to(set, replicas)).collect()
+}
+
+/// How many of the missing pods a set gets, or of the surplus ones loses.
+fn share_of(set: &ReplicaSet, most: i32, missing: i32, given: i32) -> i32 {
+    let noted = annotation(set, MOST).filter(|noted| *noted > 0).unwrap_or(most).max(1);
+    let scaled = (i64::from(size(set)) * i64::from(most) * 2 + i64::from(noted)) / (i64::from(noted) * 2);
+    let change = i32::try_from(scaled).unwrap_or(i32::MAX) - size(set);
+    let left = missing - given;
+    if missing > 0 { change.min(left) } else { change.max(left) }
 }
 
 fn to(set: &Arc<ReplicaSet>, replicas: i32) -> Scale {
-    Scale { set: name(&set.metadata).to_owned(), version: set.metadata.resource_version.clone(), replicas }
+    Scale {
+        set: name(&set.metadata).to_owned(),
+        version: set.metadata.resource_version.clone(),
+        before: size(set),
+        replicas,
+    }
 }
 
 fn total(sets: &Sets<'_>) -> i32 {

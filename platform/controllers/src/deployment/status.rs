@@ -39,12 +39,13 @@ pub(super) fn measure(deployment: &Deployment, sets: &Sets<'_>, now: Timestamp) 
     let earlier = before.conditions.clone().unwrap_or_default();
     let available_now = available_condition(deployment, available, &earlier, now);
     let (progressing, next) = progressing_condition(deployment, sets, &status, &before, &earlier, now);
-    let mut conditions: Vec<_> = earlier
-        .into_iter()
-        .filter(|condition| !matches!(condition.type_.as_str(), "Available" | "Progressing"))
-        .collect();
+    let failure = failure_condition(sets, &earlier, now);
+    let ours = ["Available", "Progressing", "ReplicaFailure"];
+    let mut conditions: Vec<_> =
+        earlier.into_iter().filter(|condition| !ours.contains(&condition.type_.as_str())).collect();
     conditions.push(available_now);
     conditions.extend(progressing);
+    conditions.extend(failure);
     status.conditions = Some(conditions);
     (status, next)
 }
@@ -60,12 +61,8 @@ fn available_condition(
         let reason = ("MinimumReplicasAvailable", "Deployment has minimum availability.".to_owned());
         condition("Available", true, reason, earlier, now)
     } else {
-        let reason = (
-            "MinimumReplicasUnavailable",
-            format!(
-                "Deployment does not have minimum availability: {available} of {least} replicas are available."
-            ),
-        );
+        let message = "Deployment does not have minimum availability.";
+        let reason = ("MinimumReplicasUnavailable", message.to_owned());
         condition("Available", false, reason, earlier, now)
     }
 }
@@ -80,8 +77,23 @@ fn progressing_condition(
 ) -> (Option<DeploymentCondition>, Next) {
     let spec = deployment.spec.as_ref();
     let previous = earlier.iter().find(|condition| condition.type_ == "Progressing");
+    let reason_before = previous.and_then(|previous| previous.reason.as_deref());
+    if spec.and_then(|spec| spec.progress_deadline_seconds) == Some(i32::MAX) {
+        // Nobody wants to know how it is getting on.
+        return (None, Next::Done);
+    }
+    let failed = reason_before == Some("ProgressDeadlineExceeded");
     if spec.and_then(|spec| spec.paused).unwrap_or(false) {
-        return (previous.cloned(), Next::Done);
+        if reason_before == Some("DeploymentPaused") || failed {
+            return (previous.cloned(), Next::Done);
+        }
+        let reason = ("DeploymentPaused", "Deployment is paused".to_owned());
+        return (Some(unknown(reason, earlier, now)), Next::Done);
+    }
+    if reason_before == Some("DeploymentPaused") {
+        let reason = ("DeploymentResumed", "Deployment is resumed".to_owned());
+        // Time stood still meanwhile; the next look goes on from here.
+        return (Some(unknown(reason, earlier, now)), Next::After(Duration::from_millis(1)));
     }
     let Some(new) = sets.new else { return (previous.cloned(), Next::Done) };
     let set = name(&new.metadata);
@@ -92,13 +104,17 @@ fn progressing_condition(
         let reason = ("NewReplicaSetAvailable", format!("ReplicaSet \"{set}\" has successfully progressed."));
         return (Some(condition("Progressing", true, reason, earlier, now)), Next::Done);
     }
+    if previous.is_none() {
+        let reason = ("NewReplicaSetCreated", format!("Created new replica set \"{set}\""));
+        let created = condition("Progressing", true, reason, earlier, now);
+        return (Some(created), Next::After(deadline_of(deployment)));
+    }
     let progressed = status.updated_replicas > before.updated_replicas
         || status.ready_replicas > before.ready_replicas
         || status.available_replicas > before.available_replicas
         || old_replicas(status) < old_replicas(before)
         || previous.is_none_or(|previous| previous.reason.as_deref() == Some("NewReplicaSetAvailable"));
-    let seconds = spec.and_then(|spec| spec.progress_deadline_seconds).unwrap_or(DEADLINE_SECONDS);
-    let deadline = Duration::from_secs(u64::try_from(seconds).unwrap_or(0));
+    let deadline = deadline_of(deployment);
     if progressed {
         let reason = ("ReplicaSetUpdated", format!("ReplicaSet \"{set}\" is progressing."));
         let mut condition = condition("Progressing", true, reason, earlier, now);
@@ -114,6 +130,38 @@ fn progressing_condition(
                 ("ProgressDeadlineExceeded", format!("ReplicaSet \"{set}\" has timed out progressing."));
             (Some(condition("Progressing", false, reason, earlier, now)), Next::Done)
         }
+    }
+}
+
+fn deadline_of(deployment: &Deployment) -> Duration {
+    let spec = deployment.spec.as_ref();
+    let seconds = spec.and_then(|spec| spec.progress_deadline_seconds).unwrap_or(DEADLINE_SECONDS);
+    Duration::from_secs(u64::try_from(seconds).unwrap_or(0))
+}
+
+/// Pods that cannot even be created: what the sets say of it.
+fn failure_condition(
+    sets: &Sets<'_>,
+    earlier: &[DeploymentCondition],
+    now: Timestamp,
+) -> Option<DeploymentCondition> {
+    let all =
+        sets.all().flat_map(|set| set.status.iter().flat_map(|status| status.conditions.iter().flatten()));
+    let failure = all.into_iter().find(|found| found.type_ == "ReplicaFailure" && found.status == "True")?;
+    let reason = failure.reason.as_deref().unwrap_or("FailedCreate");
+    let message = failure.message.clone().unwrap_or_default();
+    Some(condition("ReplicaFailure", true, (reason, message), earlier, now))
+}
+
+fn unknown(reason: (&str, String), earlier: &[DeploymentCondition], now: Timestamp) -> DeploymentCondition {
+    let made = condition("Progressing", true, reason, earlier, now);
+    let same = earlier.iter().find(|other| other.type_ == "Progressing" && other.status == "Unknown");
+    let since = same.and_then(|same| same.last_transition_time.clone()).or(Some(Time(now)));
+    DeploymentCondition {
+        status: "Unknown".to_owned(),
+        last_transition_time: since,
+        last_update_time: Some(Time(now)),
+        ..made
     }
 }
 

@@ -46,6 +46,8 @@ fn deployment(image: &str, replicas: i32, surge: i32, unavailable: i32) -> Deplo
 /// A set as the deployment of that image makes it.
 fn set(image: &str, replicas: i32, available: i32, revision: i64) -> Arc<ReplicaSet> {
     let mut set = set_of(&deployment(image, 1, 1, 0), replicas, revision);
+    // As if it had been made for the size that the test is about.
+    set.metadata.annotations.as_mut().unwrap().retain(|name, _| name == REVISION);
     set.status = Some(ReplicaSetStatus {
         replicas,
         ready_replicas: Some(available),
@@ -160,4 +162,58 @@ fn rollout_that_stands_still_is_reported_after_its_deadline() {
     let progressing = conditions.iter().find(|condition| condition.type_ == "Progressing").unwrap();
     assert_eq!(progressing.reason.as_deref(), Some("ProgressDeadlineExceeded"));
     assert_eq!(progressing.status, "False");
+}
+
+/// A set that was made when the deployment had so many pods.
+fn sized(set: Arc<ReplicaSet>, desired: i32, most: i32) -> Arc<ReplicaSet> {
+    let mut set = (*set).clone();
+    let annotations = set.metadata.annotations.as_mut().unwrap();
+    annotations.insert(DESIRED.to_owned(), desired.to_string());
+    annotations.insert(MOST.to_owned(), most.to_string());
+    Arc::new(set)
+}
+
+#[test]
+fn size_that_changes_during_a_rollout_is_shared_out() {
+    let sets = [sized(set("v1", 8, 8, 1), 10, 13), sized(set("v2", 5, 0, 2), 10, 13)];
+    // From ten to thirty, three more allowed: twenty more pods, in the proportion of eight to five.
+    assert_eq!(step(&deployment("v2", 30, 3, 2), &sets, 0), "v1=20 v2=13");
+    assert_eq!(step(&deployment("v2", 5, 3, 2), &sets, 0), "v1=5 v2=3");
+    // Alone, a set takes all of it, and its note of the size is brought up to date.
+    assert_eq!(step(&deployment("v1", 7, 1, 0), &[sized(set("v1", 7, 7, 1), 5, 6)], 0), "v1=7");
+    assert_eq!(step(&deployment("v1", 7, 1, 0), &[sized(set("v1", 7, 7, 1), 7, 8)], 0), "");
+}
+
+#[test]
+fn pause_and_resumption_are_reported() {
+    let mut wanted = deployment("v2", 2, 1, 0);
+    let sets = [set("v1", 2, 2, 1)];
+    wanted.spec.as_mut().unwrap().paused = Some(true);
+    let paused = plan(&wanted, &sets, 0, now());
+    let progressing = |plan: &Plan| {
+        let conditions = plan.status.conditions.clone().unwrap();
+        let found = conditions.into_iter().find(|condition| condition.type_ == "Progressing").unwrap();
+        (found.status, found.reason.unwrap())
+    };
+    assert_eq!(progressing(&paused), ("Unknown".to_owned(), "DeploymentPaused".to_owned()));
+    assert_eq!((paused.create, paused.scale.len()), (None, 0));
+    wanted.status = Some(paused.status);
+    wanted.spec.as_mut().unwrap().paused = Some(false);
+    let resumed = plan(&wanted, &sets, 0, now());
+    assert_eq!(progressing(&resumed), ("Unknown".to_owned(), "DeploymentResumed".to_owned()));
+    assert!(resumed.create.is_some());
+}
+
+#[test]
+fn pods_that_cannot_be_made_are_reported() {
+    let mut failing = (*set("v1", 2, 0, 1)).clone();
+    let condition = serde_json::from_value(json!({
+        "type": "ReplicaFailure", "status": "True", "reason": "FailedCreate", "message": "exceeded quota",
+    }));
+    failing.status.as_mut().unwrap().conditions = Some(vec![condition.unwrap()]);
+    let status = plan(&deployment("v1", 2, 1, 0), &[Arc::new(failing)], 0, now()).status;
+    let found = status.conditions.unwrap().into_iter().find(|condition| condition.type_ == "ReplicaFailure");
+    assert_eq!(found.unwrap().message.as_deref(), Some("exceeded quota"));
+    let status = plan(&deployment("v1", 2, 1, 0), &[set("v1", 2, 0, 1)], 0, now()).status;
+    assert!(status.conditions.unwrap().iter().all(|condition| condition.type_ != "ReplicaFailure"));
 }

@@ -1,20 +1,26 @@
 //! Which change wakes whom.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet, StatefulSet};
+use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, ReplicaSet, StatefulSet};
+use k8s_openapi::api::batch::v1::CronJob;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{Resource, ResourceExt};
 use pilothouse_informer::ObjectKey;
 use pilothouse_runtime::reconcile::Handle;
 
 use super::{node_of_lease, volume_keys};
+use crate::disruption;
 use crate::endpoints::EndpointsOfServices;
 use crate::inventory::Listener;
+use crate::job;
 use crate::namespace_defaults::{ACCOUNT, ROOT_AUTHORITY};
-use crate::ownership::{controller_of, is_deleting};
+use crate::node_lifecycle::is_executing;
+use crate::ownership::{controller_of, is_deleting, selects};
+use crate::placement;
 use crate::pod;
-use crate::scheduler::Shared;
+use crate::scheduler::{Shared, claims_of};
 use crate::volume;
 use crate::watches::{Caches, Watches};
 
@@ -44,12 +50,20 @@ pub(super) fn deployments(watches: &mut Watches, caches: &Caches, handle: &Handl
     });
 }
 
-pub(super) fn replica_sets(watches: &mut Watches, handle: &Handle<ObjectKey>) {
+pub(super) fn replica_sets(watches: &mut Watches, caches: &Caches, handle: &Handle<ObjectKey>) {
     let wake = handle.clone();
     watches.replica_sets.listen(move |set| wake.wake(ObjectKey::of(set)));
-    let wake = handle.clone();
+    let (wake, sets) = (handle.clone(), caches.replica_sets.clone());
     watches.pods.listen(move |pod| {
         controlled_by::<ReplicaSet>(&pod.metadata).into_iter().for_each(|key| wake.wake(key));
+        // A pod of nobody may be what some set is looking for.
+        if controller_of(&pod.metadata).is_none() && !is_deleting(&pod.metadata) {
+            let all = sets.list_in(pod.metadata.namespace.as_deref().unwrap_or_default());
+            let takes = |set: &ReplicaSet| {
+                set.spec.as_ref().is_some_and(|spec| selects(&spec.selector, pod.metadata.labels.as_ref()))
+            };
+            all.iter().filter(|set| takes(set)).for_each(|set| wake.wake(ObjectKey::of(&**set)));
+        }
     });
 }
 
@@ -60,6 +74,55 @@ pub(super) fn stateful_sets(watches: &mut Watches, handle: &Handle<ObjectKey>) {
     watches.pods.listen(move |pod| {
         controlled_by::<StatefulSet>(&pod.metadata).into_iter().for_each(|key| wake.wake(key));
     });
+    let wake = handle.clone();
+    watches.revisions.listen(move |revision| {
+        controlled_by::<StatefulSet>(&revision.metadata).into_iter().for_each(|key| wake.wake(key));
+    });
+}
+
+pub(super) fn daemon_sets(watches: &mut Watches, caches: &Caches, handle: &Handle<ObjectKey>) {
+    let wake = handle.clone();
+    watches.daemon_sets.listen(move |set| wake.wake(ObjectKey::of(set)));
+    let wake = handle.clone();
+    watches.pods.listen(move |pod| {
+        controlled_by::<DaemonSet>(&pod.metadata).into_iter().for_each(|key| wake.wake(key));
+    });
+    let wake = handle.clone();
+    watches.revisions.listen(move |revision| {
+        controlled_by::<DaemonSet>(&revision.metadata).into_iter().for_each(|key| wake.wake(key));
+    });
+    // Kubelets report every few seconds; only labels and taints say where pods belong.
+    let (wake, nodes) = (handle.clone(), caches.nodes.clone());
+    let seen = Mutex::new(HashMap::new());
+    watches.nodes.listen(move |node| {
+        let key = ObjectKey::of(node);
+        let facts =
+            nodes.get(&key).map(|node| (node.metadata.labels.clone(), placement::taints(&node).to_vec()));
+        let mut seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = match &facts {
+            Some(facts) => seen.insert(key, facts.clone()),
+            None => seen.remove(&key),
+        };
+        if before != facts {
+            wake.wake_all();
+        }
+    });
+}
+
+pub(super) fn jobs(watches: &mut Watches, handle: &Handle<ObjectKey>) {
+    let wake = handle.clone();
+    watches.jobs.listen(move |job| wake.wake(ObjectKey::of(job)));
+    let wake = handle.clone();
+    watches.pods.listen(move |pod| job::job_of(pod).into_iter().for_each(|key| wake.wake(key)));
+}
+
+pub(super) fn cron_jobs(watches: &mut Watches, handle: &Handle<ObjectKey>) {
+    let wake = handle.clone();
+    watches.cron_jobs.listen(move |cron| wake.wake(ObjectKey::of(cron)));
+    let wake = handle.clone();
+    watches.jobs.listen(move |job| {
+        controlled_by::<CronJob>(&job.metadata).into_iter().for_each(|key| wake.wake(key));
+    });
 }
 
 pub(super) fn scheduler(
@@ -68,10 +131,14 @@ pub(super) fn scheduler(
     shared: &Arc<Shared>,
     handle: &Handle<ObjectKey>,
 ) {
-    let (wake, known, caches) = (handle.clone(), shared.clone(), caches.clone());
-    watches.pods.listen(move |pod| known.pod_changed(&caches, pod, &wake));
+    let (wake, known, all) = (handle.clone(), shared.clone(), caches.clone());
+    watches.pods.listen(move |pod| known.pod_changed(&all, pod, &wake));
+    let (wake, known, all) = (handle.clone(), shared.clone(), caches.clone());
+    watches.nodes.listen(move |node| known.node_changed(&all, node, &wake));
     let (wake, known) = (handle.clone(), shared.clone());
-    watches.nodes.listen(move |_| known.node_changed(&wake));
+    watches.claims.listen(move |_| known.volume_changed(&wake));
+    let (wake, known) = (handle.clone(), shared.clone());
+    watches.volumes.listen(move |_| known.volume_changed(&wake));
 }
 
 pub(super) fn endpoints(watches: &mut Watches, caches: &Caches, handle: &Handle<ObjectKey>) {
@@ -149,6 +216,42 @@ pub(super) fn node_lifecycle(watches: &mut Watches, caches: &Caches, handle: &Ha
     });
 }
 
+pub(super) fn evictions(watches: &mut Watches, caches: &Caches, handle: &Handle<ObjectKey>) {
+    let (wake, nodes) = (handle.clone(), caches.nodes.clone());
+    watches.pods.listen(move |pod| {
+        let node = pod::node_name(pod).and_then(|node| nodes.get(&ObjectKey::cluster(node)));
+        if node.is_some_and(|node| placement::taints(&node).iter().any(is_executing)) {
+            wake.wake(ObjectKey::of(pod));
+        }
+    });
+    // Only when such a taint comes or goes is every pod of the node worth a look.
+    let (wake, caches) = (handle.clone(), caches.clone());
+    let seen = Mutex::new(HashMap::new());
+    watches.nodes.listen(move |node| {
+        let key = ObjectKey::of(node);
+        let found = caches.nodes.get(&key);
+        let taints = found.map(|node| placement::taints(&node).to_vec()).unwrap_or_default();
+        let taints: Vec<_> = taints.into_iter().filter(is_executing).collect();
+        let before = seen.lock().unwrap_or_else(PoisonError::into_inner).insert(key.clone(), taints.clone());
+        if before.unwrap_or_default() != taints {
+            let pods = caches.pods.list();
+            let there = pods.iter().filter(|pod| pod::node_name(pod) == Some(&key.name));
+            there.for_each(|pod| wake.wake(ObjectKey::of(&**pod)));
+        }
+    });
+}
+
+pub(super) fn disruptions(watches: &mut Watches, caches: &Caches, handle: &Handle<ObjectKey>) {
+    let wake = handle.clone();
+    watches.budgets.listen(move |budget| wake.wake(ObjectKey::of(budget)));
+    let (wake, budgets) = (handle.clone(), caches.budgets.clone());
+    watches.pods.listen(move |pod| {
+        let all = budgets.list_in(pod.metadata.namespace.as_deref().unwrap_or_default());
+        let covering = all.iter().filter(|budget| disruption::covers(budget, pod));
+        covering.for_each(|budget| wake.wake(ObjectKey::of(&**budget)));
+    });
+}
+
 pub(super) fn volumes(watches: &mut Watches, handle: &Handle<volume::Key>) {
     let wake = handle.clone();
     watches.claims.listen(move |claim| {
@@ -163,6 +266,15 @@ pub(super) fn volumes(watches: &mut Watches, handle: &Handle<volume::Key>) {
     });
     let wake = handle.clone();
     watches.storage_classes.listen(move |_| wake.wake_all());
+}
+
+pub(super) fn protection(watches: &mut Watches, handle: &Handle<volume::Key>) {
+    let wake = handle.clone();
+    watches.claims.listen(move |claim| wake.wake(volume::Key::Claim(ObjectKey::of(claim))));
+    let wake = handle.clone();
+    watches.volumes.listen(move |volume| wake.wake(volume::Key::Volume(ObjectKey::of(volume))));
+    let wake = handle.clone();
+    watches.pods.listen(move |pod| claims_of(pod).for_each(|key| wake.wake(volume::Key::Claim(key))));
 }
 
 pub(super) fn discovery(watches: &mut Watches, handle: &Handle<&'static str>) {

@@ -88,11 +88,11 @@ pub(super) fn plan(set: &StatefulSet, observed: &Observed) -> Vec<Action> {
         return Vec::new();
     }
     let in_order = spec.pod_management_policy.as_deref() != Some("Parallel");
-    let first = spec.ordinals.as_ref().and_then(|ordinals| ordinals.start).unwrap_or(0);
+    let first = super::first(set);
     let end = first + spec.replicas.unwrap_or(1).max(0);
     let strategy = spec.update_strategy.as_ref();
     let on_delete = strategy.and_then(|strategy| strategy.type_.as_deref()) == Some("OnDelete");
-    let partition = strategy.and_then(|strategy| strategy.rolling_update.as_ref()?.partition).unwrap_or(0);
+    let partition = super::partition(set);
     let outdated =
         |ordinal: i32, pod: &Replica| !on_delete && ordinal >= partition && !pod.updated && !pod.ending;
 

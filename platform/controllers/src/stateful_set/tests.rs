@@ -104,7 +104,7 @@ fn partition_keeps_lower_ordinals_on_their_template() {
 fn pod_has_its_name_its_claims_and_its_ordinal() {
     let mut set = set(1, "OrderedReady", 0);
     set.metadata.annotations = Some([("pilothouse.dev/correlation-id".to_owned(), "42".to_owned())].into());
-    let pod = pod_of(&set, 3, "db-xyz");
+    let pod = pod_of(&set, 3, PodTemplateSpec::default(), "db-xyz");
     let spec = pod.spec.as_ref().unwrap();
     assert_eq!((spec.hostname.as_deref(), spec.subdomain.as_deref()), (Some("db-3"), Some("db")));
     let volume = &spec.volumes.as_ref().unwrap()[0];
@@ -113,7 +113,7 @@ fn pod_has_its_name_its_claims_and_its_ordinal() {
     assert_eq!(volume.persistent_volume_claim.as_ref().unwrap().claim_name, "data-db-3");
     let labels: BTreeMap<_, _> = pod.metadata.labels.clone().unwrap();
     assert_eq!(labels[POD_INDEX], "3");
-    assert_eq!(labels[REVISION], "db-xyz");
+    assert_eq!(labels[revision::HASH], "db-xyz");
     assert_eq!(pod.metadata.annotations.as_ref().unwrap()["pilothouse.dev/correlation-id"], "42");
     assert_eq!(ordinal(&set, &pod), Some(3));
 }
@@ -123,8 +123,37 @@ fn current_revision_follows_once_every_pod_has_it() {
     let mut set = set(2, "OrderedReady", 0);
     set.status =
         Some(StatefulSetStatus { current_revision: Some("old".to_owned()), ..StatefulSetStatus::default() });
-    let during = status(&set, &observed("oh"), "new");
+    let during = status(&set, &observed("oh"), ("new", "old"));
     assert_eq!((during.current_revision.as_deref(), during.updated_replicas), (Some("old"), Some(1)));
-    let after = status(&set, &observed("hh"), "new");
+    let after = status(&set, &observed("hh"), ("new", "old"));
     assert_eq!((after.current_revision.as_deref(), after.updated_replicas), (Some("new"), Some(2)));
+}
+
+#[test]
+fn claims_go_with_the_set_or_with_a_pod_that_is_too_many_as_the_policy_says() {
+    let mut set = set(2, "OrderedReady", 0);
+    set.metadata.uid = Some("set".to_owned());
+    let mut pod = pod_of(&set, 2, PodTemplateSpec::default(), "db-xyz");
+    pod.metadata.uid = Some("pod".to_owned());
+    let mut owners = |deleted: &str, scaled: &str, going: bool| {
+        let policy = StatefulSetPersistentVolumeClaimRetentionPolicy {
+            when_deleted: Some(deleted.to_owned()),
+            when_scaled: Some(scaled.to_owned()),
+        };
+        set.spec.as_mut().unwrap().persistent_volume_claim_retention_policy = Some(policy);
+        claim_owners(&set, going.then_some(&pod)).into_iter().map(|owner| owner.uid).collect::<Vec<_>>()
+    };
+    assert_eq!(owners("Retain", "Retain", true), Vec::<String>::new());
+    assert_eq!(owners("Delete", "Retain", false), ["set"]);
+    assert_eq!(owners("Delete", "Retain", true), ["set"]);
+    assert_eq!(owners("Retain", "Delete", true), ["pod"]);
+    assert_eq!(owners("Retain", "Delete", false), Vec::<String>::new());
+}
+
+#[test]
+fn partition_counts_from_the_first_ordinal() {
+    let mut set = set(3, "OrderedReady", 2);
+    set.spec.as_mut().unwrap().ordinals =
+        Some(k8s_openapi::api::apps::v1::StatefulSetOrdinals { start: Some(5) });
+    assert_eq!((first(&set), partition(&set)), (5, 7));
 }

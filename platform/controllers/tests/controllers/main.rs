@@ -3,7 +3,9 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
 mod deletion;
+mod jobs;
 mod nodes;
+mod scheduling;
 mod services;
 mod support;
 mod workloads;

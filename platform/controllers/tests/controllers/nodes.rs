@@ -22,7 +22,7 @@ async fn pod_without_a_node_says_why_and_is_placed_when_one_comes() {
         let conditions = pod.status.unwrap().conditions.unwrap_or_default();
         let condition = conditions.iter().find(|condition| condition.type_ == "PodScheduled");
         let message = condition.and_then(|condition| condition.message.clone()).unwrap_or_default();
-        if message == "0/1 nodes are available: 1 node(s) had untolerated taint {special: }." {
+        if message == "0/1 nodes are available: 1 node(s) had untolerated taint {special: }. preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling." {
             Ok(())
         } else {
             Err(message)

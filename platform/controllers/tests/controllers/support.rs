@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 /// Far beyond anything that works; a test that reaches it has failed.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(90);
 
 /// Whose namespace the tests work in.
 pub(crate) const NAMESPACE: &str = "default";
@@ -32,6 +32,7 @@ pub(crate) struct Cluster {
     pub(crate) client: Client,
     pub(crate) controllers: Handle,
     pub(crate) clock: ManualClock,
+    time: Clock,
     pub(crate) volumes: PathBuf,
     _directory: TempDir,
     shutdown: Shutdown,
@@ -50,6 +51,7 @@ impl Cluster {
         let (clock, manual) = Clock::manual(Clock::system().now());
         let volumes = directory.path().join("volumes");
         let config = Config { cluster_cidr: Some("10.132.0.0/14".to_owned()), ..Config::default() };
+        let time = clock.clone();
         let deps = Deps {
             client: client.clone(),
             clock,
@@ -61,7 +63,17 @@ impl Cluster {
         let controllers = service.handle();
         let own = shutdown.clone();
         tasks.spawn("controllers", OnExit::StopProcess, async move { Ok(service.run(own).await?) });
-        Self { client, controllers, clock: manual, volumes, _directory: directory, shutdown, tasks, server }
+        Self {
+            client,
+            controllers,
+            clock: manual,
+            time,
+            volumes,
+            _directory: directory,
+            shutdown,
+            tasks,
+            server,
+        }
     }
 
     /// Stops the controllers and fails if anything is left running or went wrong. The server goes with the test: it would
@@ -71,6 +83,11 @@ impl Cluster {
         self.tasks.drain(PATIENCE).await.unwrap();
         assert_eq!(self.shutdown.reason(), Some(Reason::Asked("the test is over".to_owned())));
         assert!(!self.server.shutdown().is_requested(), "the server ran to the end");
+    }
+
+    /// The time that the controllers go by.
+    pub(crate) fn clock_now(&self) -> Timestamp {
+        self.time.now()
     }
 
     /// The objects of a kind in the tests' namespace.
@@ -140,8 +157,15 @@ impl Cluster {
             if pods.len() == count && bound == count {
                 Ok(pods)
             } else {
-                let names: Vec<_> = pods.iter().map(|pod| (pod.name_any(), node_of(pod))).collect();
-                Err(format!("{names:?}"))
+                let said = |pod: &Pod| {
+                    let conditions = pod.status.as_ref().and_then(|status| status.conditions.clone());
+                    conditions.unwrap_or_default().into_iter().find_map(|condition| condition.message)
+                };
+                let names: Vec<_> =
+                    pods.iter().map(|pod| (pod.name_any(), node_of(pod), said(pod))).collect();
+                let failing = self.controllers.statuses();
+                let failing: Vec<_> = failing.iter().filter(|status| status.failing > 0).collect();
+                Err(format!("{names:?} {failing:?}"))
             }
         })
         .await

@@ -203,3 +203,106 @@ async fn stateful_set_has_ordered_pods_with_bound_claims_that_outlive_it() {
     assert!(claims.get_opt("data-db-1").await.unwrap().is_some());
     cluster.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn set_takes_pods_of_nobody_and_lets_go_what_it_no_longer_selects() {
+    let cluster = Cluster::start().await;
+    let mut stray = template("busybox:1");
+    stray["metadata"]["name"] = json!("stray");
+    cluster.create::<Pod>(stray).await;
+    // Whoever has not heard of the pod makes another one, and then there is one too many.
+    eventually("the controllers know of the pod", || async {
+        let status = cluster.api::<Pod>().get("stray").await.unwrap().status;
+        let conditions = status.and_then(|status| status.conditions).unwrap_or_default();
+        let known = conditions.iter().any(|condition| condition.type_ == "PodScheduled");
+        if known { Ok(()) } else { Err("no word of a node for it".to_owned()) }
+    })
+    .await;
+    cluster
+        .create::<ReplicaSet>(json!({
+            "metadata": { "name": "web" },
+            "spec": { "replicas": 1, "selector": { "matchLabels": { "app": "web" } }, "template": template("busybox:1") },
+        }))
+        .await;
+    let owner = async || {
+        let pod = cluster.api::<Pod>().get("stray").await.unwrap();
+        pod.metadata.owner_references.unwrap_or_default().first().map(|owner| owner.name.clone())
+    };
+    eventually("the stray pod has an owner", || async {
+        let owner = owner().await;
+        if owner.as_deref() == Some("web") { Ok(()) } else { Err(format!("{owner:?}")) }
+    })
+    .await;
+    cluster.at_rest().await;
+    assert_eq!(cluster.pods("app=web").await.len(), 1, "it is the one that was wanted");
+    let other = Patch::Merge(json!({ "metadata": { "labels": { "app": "other" } } }));
+    cluster.api::<Pod>().patch("stray", &PatchParams::default(), &other).await.unwrap();
+    eventually("it is let go and replaced", || async {
+        match (owner().await, cluster.pods("app=web").await.len()) {
+            (None, 1) => Ok(()),
+            other => Err(format!("{other:?}")),
+        }
+    })
+    .await;
+    cluster.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn partition_keeps_the_template_before_for_pods_below_it() {
+    let cluster = Cluster::start().await;
+    cluster.node("one").await;
+    let set = json!({
+        "metadata": { "name": "db" },
+        "spec": {
+            "replicas": 2,
+            "serviceName": "db",
+            "podManagementPolicy": "Parallel",
+            "selector": { "matchLabels": { "app": "db" } },
+            "template": {
+                "metadata": { "labels": { "app": "db" } },
+                "spec": { "containers": [{ "name": "main", "image": "busybox:1" }] },
+            },
+            "updateStrategy": { "type": "RollingUpdate", "rollingUpdate": { "partition": 1 } },
+        },
+    });
+    cluster.create::<StatefulSet>(set).await;
+    for pod in cluster.bound_pods("app=db", 2).await {
+        cluster.pod_runs(&pod.name_any(), "10.132.0.1").await;
+    }
+    cluster.at_rest().await;
+    let patch = Patch::Merge(json!({ "spec": { "template": { "spec": {
+        "containers": [{ "name": "main", "image": "busybox:2" }],
+    } } } }));
+    cluster.api::<StatefulSet>().patch("db", &PatchParams::default(), &patch).await.unwrap();
+    let images = async || {
+        cluster.confirm_ended_pods(NAMESPACE).await;
+        let mut images = Vec::new();
+        for pod in cluster.pods("app=db").await {
+            if node_of(&pod).is_some() && !is_ready(&pod) {
+                cluster.pod_runs(&pod.name_any(), "10.132.0.2").await;
+            }
+            images.push((pod.name_any(), pod.spec.unwrap().containers[0].image.clone().unwrap()));
+        }
+        images.sort();
+        images
+    };
+    let of = |first: &str, second: &str| {
+        vec![("db-0".to_owned(), first.to_owned()), ("db-1".to_owned(), second.to_owned())]
+    };
+    eventually("the second is new", || async {
+        let images = images().await;
+        if images == of("busybox:1", "busybox:2") { Ok(()) } else { Err(format!("{images:?}")) }
+    })
+    .await;
+    // Even when it has to be made anew.
+    let before = cluster.api::<Pod>().get("db-0").await.unwrap().uid();
+    cluster.api::<Pod>().delete("db-0", &Default::default()).await.unwrap();
+    eventually("the first is back as it was", || async {
+        let images = images().await;
+        let now = cluster.api::<Pod>().get_opt("db-0").await.unwrap().and_then(|pod| pod.uid());
+        let anew = now.is_some() && now != before;
+        if anew && images == of("busybox:1", "busybox:2") { Ok(()) } else { Err(format!("{images:?}")) }
+    })
+    .await;
+    cluster.stop().await;
+}
