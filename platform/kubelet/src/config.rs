@@ -49,10 +49,12 @@ pub struct Config {
     pub program: Option<PathBuf>,
     /// The Kubernetes version the node says it has.
     pub version: String,
-    /// Where logs are served, in the node's network.
+    /// Where the API server asks for logs and programs, in the node's network.
     pub listen: SocketAddr,
     /// The certificate of that server. Without it, it does not run.
     pub tls: Option<Tls>,
+    /// The common names under which the API server comes, who may ask for everything. Of anybody else it is asked.
+    pub api_servers: Vec<String>,
 }
 
 /// Whose namespaces the node lives in.
@@ -127,6 +129,10 @@ impl Default for Config {
             version: "1.33.4".to_owned(),
             listen: SocketAddr::from(([0, 0, 0, 0], 10250)),
             tls: None,
+            // Ours, and what the usual installers call theirs.
+            api_servers: ["kube-apiserver", "kube-apiserver-kubelet-client", "system:kube-apiserver"]
+                .map(str::to_owned)
+                .to_vec(),
         }
     }
 }

@@ -23,6 +23,14 @@ impl<T, E: Into<io::Error>> Doing<T> for Result<T, E> {
 }
 
 impl Failure {
+    /// The whole story, also where another process has told it.
+    pub(crate) fn told(&self) -> String {
+        match self.source.kind() == io::ErrorKind::Other && self.source.get_ref().is_none() {
+            true => self.doing.clone(),
+            false => pilothouse_runtime::Chain(self).to_string(),
+        }
+    }
+
     pub(crate) fn other(
         doing: impl Into<String>,
         cause: impl Into<Box<dyn std::error::Error + Send + Sync>>,

@@ -22,10 +22,12 @@
 //! # Tasks
 //!
 //! Of the owner `kubelet`: `pods`, `services` and `persistent-volumes` are reconcilers with a watch each (`watch-…`); `lease`
-//! keeps the node alive in the API; `socket` hands over connections into the node's network; `logs` serves the API server. Per
-//! port of a Service a `service`, and per connection to it a `proxied`. Of the owner `kubelet-plumbing`, which ends after those: per pod a `shim` (the
-//! connection to it), per container `probes`, and `netlink`.
+//! keeps the node alive in the API; `socket` hands over connections into the node's network; `logs` serves the API server, with an
+//! `exec`, `attach` or `port-forward` for everybody who is at a pod. Per port of a Service a `service`, and per connection to it a
+//! `proxied`. Of the owner `kubelet-plumbing`, which ends after those: per pod a `shim` (the connection to it), per container `probes`
+//! and, while they run, `post-start` and `pre-stop`; `events`; and `netlink`.
 
+mod access;
 pub mod anchor;
 mod client;
 mod config;
@@ -48,6 +50,7 @@ mod server;
 mod service;
 mod services;
 pub mod shim;
+mod streaming;
 
 pub use self::config::{Capacity, Config, Namespaces, Taint, Tls};
 pub use self::enter::{Entered, enter};

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 use futures::Stream;
+use jiff::{SignedDuration, Timestamp};
 use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
 use serde::Deserialize;
 use tokio::fs::File;
@@ -24,6 +25,22 @@ pub(crate) struct Wanted {
     pub(crate) timestamps: bool,
     pub(crate) previous: bool,
     pub(crate) limit_bytes: Option<usize>,
+    pub(crate) since_seconds: Option<i64>,
+    pub(crate) since_time: Option<Timestamp>,
+}
+
+impl Wanted {
+    /// The moment before which nothing is shown, written as lines begin.
+    fn from(&self, now: Timestamp) -> Option<String> {
+        let ago = |seconds| now.saturating_sub(SignedDuration::from_secs(seconds)).unwrap_or(Timestamp::MIN);
+        let from = self.since_time.or_else(|| self.since_seconds.map(ago))?;
+        Some(stamp(from))
+    }
+}
+
+/// A moment as lines begin with it. Such texts are ordered as the moments are.
+fn stamp(moment: Timestamp) -> String {
+    format!("{moment:.9}")
 }
 
 /// A log that is being read.
@@ -32,6 +49,7 @@ pub(crate) struct Reader {
     pub(crate) container: String,
     pub(crate) attempt: u32,
     pub(crate) wanted: Wanted,
+    pub(crate) now: Timestamp,
 }
 
 /// The file of one attempt of a container.
@@ -63,11 +81,17 @@ impl Reader {
         // Before the first look, so that nothing written in between is missed.
         let changes = if self.wanted.follow { Some(watch(folder)?) } else { None };
         let mut file = File::open(&path).await?;
+        let mut older = File::open(path.with_extension("log.1")).await.ok();
         if let Some(count) = self.wanted.tail_lines {
-            let start = tail(&mut file, count).await?;
+            let (start, found) = tail(&mut file, count).await?;
             file.seek(SeekFrom::Start(start)).await?;
+            if let Some(older) = &mut older {
+                let (start, _) = tail(older, count - found).await?;
+                older.seek(SeekFrom::Start(start)).await?;
+            }
         }
         let mut left = self.wanted.limit_bytes.unwrap_or(usize::MAX);
+        let from = self.wanted.from(self.now);
         let mut pending = Vec::new();
         let mut sandbox = self.local.sandbox();
         loop {
@@ -78,9 +102,23 @@ impl Reader {
                     .get(&self.container)
                     .is_some_and(|one| one.attempt == self.attempt && one.is_running())
             });
-            while file.read_buf(&mut pending).await? > 0 {
+            loop {
+                // What was put aside when it was full comes before what is written now.
+                let from_older = match &mut older {
+                    Some(older) => older.read_buf(&mut pending).await?,
+                    None => 0,
+                };
+                if from_older == 0 {
+                    older = None;
+                    if file.read_buf(&mut pending).await? == 0 {
+                        break;
+                    }
+                }
                 while let Some(end) = pending.iter().position(|byte| *byte == b'\n') {
                     let line: Vec<u8> = pending.drain(..=end).collect();
+                    if from.as_ref().is_some_and(|from| line.as_slice() < from.as_bytes()) {
+                        continue;
+                    }
                     let mut text = self.show(&line);
                     text.truncate(left);
                     left -= text.len();
@@ -126,6 +164,11 @@ impl Reader {
     }
 }
 
+/// What was printed in a line of a log.
+pub(crate) fn text_of(line: &[u8]) -> &[u8] {
+    line.splitn(4, |byte| *byte == b' ').nth(3).unwrap_or(line)
+}
+
 fn watch(folder: &Path) -> std::io::Result<AsyncFd<OwnedFd>> {
     let inotify = Inotify::init(InitFlags::IN_NONBLOCK | InitFlags::IN_CLOEXEC)?;
     inotify.add_watch(
@@ -135,13 +178,13 @@ fn watch(folder: &Path) -> std::io::Result<AsyncFd<OwnedFd>> {
     crate::descriptor::readable(inotify.into())
 }
 
-/// Where the last `count` lines begin.
-async fn tail(file: &mut File, count: usize) -> std::io::Result<u64> {
+/// Where the last `count` lines begin, and how many there are.
+async fn tail(file: &mut File, count: usize) -> std::io::Result<(u64, usize)> {
     const BLOCK: u64 = 64 * 1024;
     let end = file.seek(SeekFrom::End(0)).await?;
     let (mut from, mut found) = (end, 0);
-    if count == 0 {
-        return Ok(end);
+    if count == 0 || end == 0 {
+        return Ok((end, 0));
     }
     while from > 0 {
         let begin = from.saturating_sub(BLOCK);
@@ -154,11 +197,12 @@ async fn tail(file: &mut File, count: usize) -> std::io::Result<u64> {
             if *byte == b'\n' && position + 1 != end {
                 found += 1;
                 if found == count {
-                    return Ok(position + 1);
+                    return Ok((position + 1, count));
                 }
             }
         }
         from = begin;
     }
-    Ok(0)
+    // The first line has none before it.
+    Ok((0, found + 1))
 }

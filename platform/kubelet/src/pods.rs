@@ -28,6 +28,8 @@ mod adoption;
 mod ending;
 mod environment;
 mod etc;
+mod events;
+mod hooks;
 mod local;
 mod objects;
 mod plan;
@@ -35,12 +37,15 @@ mod probes;
 pub(crate) mod record;
 mod report;
 pub(crate) mod sandbox;
+pub(crate) mod session;
 mod specification;
 mod starting;
 mod status;
+mod termination;
 mod volumes;
 mod watching;
 
+use events::Events;
 pub(crate) use local::Local;
 pub(crate) use volumes::{host_path, is_below};
 
@@ -74,6 +79,7 @@ pub(crate) struct Pods {
 struct Inner {
     surroundings: Surroundings,
     images: Images,
+    events: Events,
     pool: Mutex<Pool>,
     /// By uid.
     locals: Mutex<HashMap<String, Arc<Local>>>,
@@ -111,15 +117,22 @@ impl Waker {
 impl Pods {
     pub(crate) fn new(surroundings: Surroundings, pool: Pool, waker: Waker) -> Self {
         let images = Images::new(surroundings.program.clone());
+        let Surroundings { client, clock, config, tasks, .. } = &surroundings;
+        let events = Events::start(client.clone(), clock.clone(), config.node_name.clone(), tasks);
         let inner = Inner {
             surroundings,
             images,
+            events,
             pool: Mutex::new(pool),
             locals: Mutex::default(),
             waker,
             stopping: AtomicBool::new(false),
         };
         Self { inner: Arc::new(inner) }
+    }
+
+    pub(crate) fn now(&self) -> jiff::Timestamp {
+        self.around().clock.now()
     }
 
     fn around(&self) -> &Surroundings {

@@ -1,19 +1,31 @@
-//! What the API server asks of a node: logs, and whether it is there.
+//! What the API server asks of a node: logs, and being at the programs of its pods.
+//!
+//! Who asks has shown a certificate of the cluster. The API server itself may do everything; of anybody else the API server is
+//! asked whether they may use this node's proxy, which is what all of this amounts to.
 
 use std::sync::Arc;
 
 use axum::Router;
 use axum::body::Body;
-use axum::extract::{Path, Query, State};
+use axum::extract::{Path, Query, RawQuery, Request, State};
+use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::get;
 use http::StatusCode;
 use http::header::CONTENT_TYPE;
+use hyper::upgrade::OnUpgrade;
+use hyper_util::rt::TokioIo;
+use pilothouse_http::Peer;
 use pilothouse_informer::ObjectKey;
-use pilothouse_runtime::Tasks;
+use pilothouse_runtime::{OnExit, Tasks};
+use tracing::debug;
 
+use crate::access::Access;
 use crate::logs::{self, Reader, Wanted};
-use crate::pods::Pods;
+use crate::pods::{Local, Pods};
+use crate::shim::protocol::Streams;
+use crate::streaming::upgrade::{self, Protocol};
+use crate::streaming::{self, command, port_forward, spdy, websocket};
 
 #[derive(Clone)]
 struct Context {
@@ -21,11 +33,26 @@ struct Context {
     tasks: Tasks,
 }
 
-pub(crate) fn router(pods: Pods, tasks: Tasks) -> Router {
+pub(crate) fn router(pods: Pods, tasks: Tasks, access: Access) -> Router {
+    let exec = || get(exec).post(exec);
+    let attach = || get(attach).post(attach);
+    let forward = || get(forward).post(forward);
     Router::new()
-        .route("/healthz", get(|| async { "ok" }))
         .route("/containerLogs/{namespace}/{pod}/{container}", get(container_logs))
+        .route("/exec/{namespace}/{pod}/{container}", exec())
+        .route("/attach/{namespace}/{pod}/{container}", attach())
+        .route("/portForward/{namespace}/{pod}", forward())
         .with_state(Arc::new(Context { pods, tasks }))
+        .layer(from_fn_with_state(Arc::new(access), check))
+        .route("/healthz", get(|| async { "ok" }))
+}
+
+async fn check(State(access): State<Arc<Access>>, request: Request, next: Next) -> Response {
+    let (peer, method) = (request.extensions().get::<Peer>().cloned(), request.method().clone());
+    match access.allows(peer.as_ref(), &method).await {
+        Ok(()) => next.run(request).await,
+        Err(refused) => (StatusCode::FORBIDDEN, refused).into_response(),
+    }
 }
 
 async fn container_logs(
@@ -35,24 +62,176 @@ async fn container_logs(
 ) -> Response {
     let key = ObjectKey::namespaced(namespace, pod);
     let not_found = |text: String| (StatusCode::NOT_FOUND, text).into_response();
+    let bad = |text: String| (StatusCode::BAD_REQUEST, text).into_response();
     let Some(local) = context.pods.locals_of(&key).into_iter().next() else {
         return not_found(format!("pod {key} is not on this node"));
     };
+    let pod = local.record().name;
+    let previous = || format!("previous terminated container \"{container}\" in pod \"{pod}\" not found");
     let Some(known) = local.state().containers.get(&container).cloned() else {
-        let message = format!("container {container} of pod {key} is waiting to start");
-        return (StatusCode::BAD_REQUEST, message).into_response();
+        let reason = local.waiting_reason(&container).unwrap_or_else(|| "ContainerCreating".to_owned());
+        return bad(match wanted.previous {
+            true => previous(),
+            false => format!("container \"{container}\" in pod \"{pod}\" is waiting to start: {reason}"),
+        });
     };
     let attempt = match (wanted.previous, known.attempt.checked_sub(1)) {
         (false, _) => known.attempt,
         (true, Some(previous)) => previous,
-        (true, None) => {
-            return not_found(format!("container {container} of pod {key} has not been restarted"));
-        }
+        (true, None) => return bad(previous()),
     };
     if !logs::path(&local.folder, &container, attempt).exists() {
         return not_found(format!("container {container} of pod {key} has no log"));
     }
-    let reader = Reader { local, container, attempt, wanted };
+    let reader = Reader { local, container, attempt, wanted, now: context.pods.now() };
     let body = Body::from_stream(reader.stream(&context.tasks));
     ([(CONTENT_TYPE, "text/plain")], body).into_response()
+}
+
+/// The names in a path, and what follows the question mark.
+type Asked = (Path<(String, String, String)>, RawQuery);
+
+async fn exec(State(context): State<Arc<Context>>, (path, query): Asked, request: Request) -> Response {
+    let command: Vec<_> =
+        parameters(&query).filter(|(name, _)| name == "command").map(|(_, value)| value).collect();
+    if command.is_empty() {
+        return (StatusCode::BAD_REQUEST, "you must specify a command").into_response();
+    }
+    visit(&context, path, &query, Some(command), request)
+}
+
+async fn attach(State(context): State<Arc<Context>>, (path, query): Asked, request: Request) -> Response {
+    visit(&context, path, &query, None, request)
+}
+
+fn visit(
+    context: &Context,
+    Path((namespace, pod, container)): Path<(String, String, String)>,
+    query: &RawQuery,
+    command: Option<Vec<String>>,
+    request: Request,
+) -> Response {
+    let local = match running(context, ObjectKey::namespaced(namespace, pod)) {
+        Ok(local) => local,
+        Err(refused) => return refused,
+    };
+    if !local.state().containers.get(&container).is_some_and(|state| state.is_running()) {
+        let why = format!("container not found (\"{container}\")");
+        return (StatusCode::INTERNAL_SERVER_ERROR, why).into_response();
+    }
+    let has = |wanted: &str| parameters(query).any(|(name, value)| name == wanted && value == "1");
+    let terminal = has("tty");
+    // A terminal has one output.
+    let streams = Streams { stdin: has("input"), stdout: has("output"), stderr: has("error") && !terminal };
+    if streams == Streams::default() {
+        let why = "you must specify at least 1 of stdin, stdout, stderr";
+        return (StatusCode::BAD_REQUEST, why).into_response();
+    }
+    let name = if command.is_some() { "exec" } else { "attach" };
+    let wanted = command::Wanted { container, command, streams, terminal };
+    switch(&context.tasks, name, request, upgrade::COMMANDS, async move |protocol, io| {
+        let (visitor, seat) = streaming::visit();
+        let session = command::run(&local.folder, wanted, visitor);
+        match protocol {
+            Protocol::WebSocket(_) => {
+                websocket::serve(websocket::open(io).await, streams, seat, session).await
+            }
+            Protocol::Spdy => {
+                let (connection, opened) = spdy::Connection::new(io)?;
+                let session = async {
+                    if let Err(error) = spdy::visit::serve(opened, streams, terminal, seat, session).await {
+                        debug!(%error, "a visit ended early");
+                    }
+                };
+                Box::pin(connection.run(session)).await
+            }
+        }
+    })
+}
+
+async fn forward(
+    State(context): State<Arc<Context>>,
+    Path((namespace, pod)): Path<(String, String)>,
+    query: RawQuery,
+    request: Request,
+) -> Response {
+    let local = match running(&context, ObjectKey::namespaced(namespace, pod)) {
+        Ok(local) => local,
+        Err(refused) => return refused,
+    };
+    let ports = parameters(&query).filter(|(name, _)| name == "port" || name == "ports");
+    let ports: Result<Vec<u16>, _> =
+        ports.flat_map(|(_, value)| value.split(',').map(str::parse).collect::<Vec<_>>()).collect();
+    let Ok(ports) = ports else {
+        return (StatusCode::BAD_REQUEST, "unable to parse the ports to forward").into_response();
+    };
+    switch(&context.tasks, "port-forward", request, upgrade::PORTS, async move |protocol, io| {
+        let record = local.record();
+        let place = port_forward::Place { folder: &local.folder, pod: &record.name, uid: &record.uid };
+        match protocol {
+            Protocol::WebSocket(upgrade::TUNNEL) => {
+                let tunnel = websocket::Tunnel::new(websocket::open(io).await);
+                let (connection, opened) = spdy::Connection::new(tunnel)?;
+                connection.run(port_forward::over_spdy(place, opened)).await
+            }
+            Protocol::WebSocket(_) => {
+                port_forward::over_websocket(place, &ports, websocket::open(io).await).await
+            }
+            Protocol::Spdy => {
+                let (connection, opened) = spdy::Connection::new(io)?;
+                connection.run(port_forward::over_spdy(place, opened)).await
+            }
+        }
+    })
+}
+
+/// The pod, if its first process lives.
+#[expect(clippy::result_large_err, reason = "the error is the answer")]
+fn running(context: &Context, key: ObjectKey) -> Result<Arc<Local>, Response> {
+    let locals = context.pods.locals_of(&key);
+    let local = locals.into_iter().find(|local| local.sandbox().is_some());
+    local.ok_or_else(|| (StatusCode::NOT_FOUND, "pod does not exist").into_response())
+}
+
+fn parameters(RawQuery(query): &RawQuery) -> impl Iterator<Item = (String, String)> {
+    url::form_urlencoded::parse(query.as_deref().unwrap_or_default().as_bytes()).into_owned()
+}
+
+/// What a connection is once it has been taken over.
+type Io = TokioIo<hyper::upgrade::Upgraded>;
+
+/// Agrees on a protocol and goes on in it, in a task that lasts as long as the client stays.
+fn switch<S>(
+    tasks: &Tasks,
+    name: &'static str,
+    mut request: Request,
+    offered: upgrade::Offered,
+    serve: impl FnOnce(Protocol, Io) -> S + Send + 'static,
+) -> Response
+where
+    S: Future<Output = std::io::Result<()>> + Send + 'static,
+{
+    let (protocol, answer) = match upgrade::agree(request.headers(), offered) {
+        Ok(agreed) => agreed,
+        Err(refused) => return refused,
+    };
+    let Some(upgrade) = request.extensions_mut().remove::<OnUpgrade>() else {
+        return (StatusCode::BAD_REQUEST, "this connection cannot be taken over").into_response();
+    };
+    let shutdown = tasks.shutdown().clone();
+    tasks.spawn(name, OnExit::Expendable, async move {
+        let session = async {
+            let io = TokioIo::new(upgrade.await?);
+            // Clients come and go as they like.
+            if let Err(error) = serve(protocol, io).await {
+                debug!(%error, session = name, "a session ended early");
+            }
+            Ok(())
+        };
+        tokio::select! {
+            ended = session => ended,
+            () = shutdown.requested() => Ok(()),
+        }
+    });
+    answer
 }

@@ -16,6 +16,7 @@ use prometheus_client::registry::Registry;
 use tokio::net::TcpStream;
 use tracing::info;
 
+use crate::access::Access;
 use crate::client;
 use crate::config::{Config, Namespaces};
 use crate::enter::{self, Entered};
@@ -200,8 +201,10 @@ impl Service {
         let pods = self.start_pods(range, services).await?;
         self.start_persistent_volumes();
         if let Some(listener) = self.listener.take() {
-            let app =
-                Stack::new(self.http_metrics.clone()).around(server::router(pods.clone(), tasks.clone()));
+            let trusted = self.config.api_servers.clone();
+            let access = Access::new(self.client.clone(), self.config.node_name.clone(), trusted);
+            let router = server::router(pods.clone(), tasks.clone(), access);
+            let app = Stack::new(self.http_metrics.clone()).around(router);
             if let Some(certificates) = listener.certificates() {
                 certificates.watch(&tasks);
             }

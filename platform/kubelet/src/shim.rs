@@ -30,8 +30,10 @@ mod event_loop;
 mod execution;
 mod launch;
 mod logs;
+mod output;
 pub(crate) mod protocol;
 mod root;
+mod terminal;
 
 /// The verb of the program under which [`main`] is run.
 pub const VERB: &str = "shim";

@@ -9,7 +9,6 @@ use futures::future::join_all;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{DeleteParams, Preconditions};
 use kube::{Api, ResourceExt as _};
-use nix::sys::signal::Signal;
 use pilothouse_runtime::{Next, TaskError};
 use tokio::time::{Instant, timeout};
 use tracing::{info, warn};
@@ -17,7 +16,6 @@ use tracing::{info, warn};
 use super::local::Local;
 use super::sandbox;
 use super::{Pods, record};
-use crate::shim::protocol::Request;
 
 /// How long passes that are under way may take to finish before everything is stopped.
 const PASSES: Duration = Duration::from_secs(20);
@@ -75,9 +73,8 @@ impl Pods {
             let running: Vec<_> = running.map(|(name, _)| name.clone()).collect();
             let left = deadline.saturating_duration_since(Instant::now());
             if !running.is_empty() && !left.is_zero() {
-                for container in running.into_iter().filter(|_| first) {
-                    let signal = Signal::SIGTERM as i32;
-                    sandbox.tell(Request::Signal { container, signal }).await?;
+                for container in running.iter().filter(|_| first) {
+                    self.ask_to_end(local, &sandbox, container, left).await?;
                 }
                 return Ok(Some(left));
             }

@@ -9,7 +9,7 @@ use kube::ResourceExt as _;
 use super::objects::{Objects, Place, Unresolved, field};
 use super::specification::container_is_privileged;
 use crate::images::Image;
-use crate::shim::protocol::{self, Mount};
+use crate::shim::protocol::{self, Input, Mount};
 
 /// Where programs are looked for when a container does not say.
 const PATH: &str = "/opt/pilothouse/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
@@ -59,6 +59,12 @@ impl Parts<'_> {
             ),
             privileged: container_is_privileged(self.container),
             read_only_root: context.and_then(|one| one.read_only_root_filesystem).unwrap_or(false),
+            input: match (self.container.stdin, self.container.stdin_once) {
+                (Some(true), Some(true)) => Input::Once,
+                (Some(true), _) => Input::Lasting,
+                _ => Input::None,
+            },
+            terminal: self.container.tty.unwrap_or(false),
         })
     }
 

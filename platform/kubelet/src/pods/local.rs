@@ -115,6 +115,14 @@ impl Local {
         self.lock().reported.clone()
     }
 
+    /// Why a container does not run, as it was reported.
+    pub(crate) fn waiting_reason(&self, container: &str) -> Option<String> {
+        let reported = self.reported()?;
+        let statuses = reported.init_container_statuses.iter().chain(&reported.container_statuses).flatten();
+        let status = statuses.into_iter().find(|status| status.name == container)?;
+        status.state.as_ref()?.waiting.as_ref()?.reason.clone()
+    }
+
     pub(crate) fn set_reported(&self, status: PodStatus) {
         self.lock().reported = Some(status);
     }

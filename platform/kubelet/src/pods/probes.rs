@@ -21,6 +21,7 @@ use tokio::time::{Instant, sleep, timeout};
 use super::sandbox::Sandbox;
 use crate::shim::protocol::{Outcome, Request as ShimRequest};
 
+mod grpc;
 mod trusting;
 
 /// The first pause of a probe that has not succeeded yet.
@@ -105,19 +106,28 @@ async fn ask(subject: &Subject, probe: &Probe, limit: Duration) -> Result<(), St
     } else if let Some(action) = &probe.tcp_socket {
         connect(address(subject, action.host.as_deref(), &action.port)?).await.map(drop)
     } else if let Some(action) = &probe.exec {
-        let request = ShimRequest::Execute {
-            container: subject.container.name.clone(),
-            command: action.command.clone().unwrap_or_default(),
-            timeout_milliseconds: u64::try_from(limit.as_millis()).unwrap_or(u64::MAX),
-        };
-        match subject.sandbox.request(request).await {
-            Ok(Outcome::Exited(0) | Outcome::Done) => Ok(()),
-            Ok(Outcome::Exited(code)) => Err(format!("the command ended with code {code}")),
-            Ok(Outcome::Refused(reason)) => Err(reason),
-            Err(error) => Err(error.to_string()),
-        }
+        execute(subject, action.command.clone().unwrap_or_default(), limit).await
+    } else if let Some(action) = &probe.grpc {
+        let address = address(subject, None, &IntOrString::Int(action.port))?;
+        let service = action.service.as_deref().unwrap_or_default();
+        grpc::check(connect(address).await?, &address.to_string(), service).await
     } else {
-        Err("this kind of probe is not available here; use httpGet, tcpSocket or exec".to_owned())
+        Err("this kind of probe is not available here; use httpGet, tcpSocket, grpc or exec".to_owned())
+    }
+}
+
+/// Runs a command in the container, which has to end well.
+pub(super) async fn execute(subject: &Subject, command: Vec<String>, limit: Duration) -> Result<(), String> {
+    let request = ShimRequest::Execute {
+        container: subject.container.name.clone(),
+        command,
+        timeout_milliseconds: u64::try_from(limit.as_millis()).unwrap_or(u64::MAX),
+    };
+    match subject.sandbox.request(request).await {
+        Ok(Outcome::Exited(0) | Outcome::Done) => Ok(()),
+        Ok(Outcome::Exited(code)) => Err(format!("the command ended with code {code}")),
+        Ok(Outcome::Refused(reason)) => Err(reason),
+        Err(error) => Err(error.to_string()),
     }
 }
 
@@ -142,7 +152,7 @@ async fn connect(address: SocketAddr) -> Result<TcpStream, String> {
     TcpStream::connect(address).await.map_err(|error| format!("{address}: {error}"))
 }
 
-async fn get(subject: &Subject, action: &HTTPGetAction) -> Result<(), String> {
+pub(super) async fn get(subject: &Subject, action: &HTTPGetAction) -> Result<(), String> {
     let address = address(subject, action.host.as_deref(), &action.port)?;
     let path = action.path.as_deref().filter(|path| !path.is_empty()).unwrap_or("/");
     let mut request = Request::builder()

@@ -14,6 +14,7 @@ use super::local::Local;
 use super::plan::{Phase, Plan, Waiting};
 use super::specification::{Refusal, all_containers, containers};
 use super::status::{self, Report};
+use super::termination;
 use crate::shim::protocol::State;
 
 impl Pods {
@@ -63,6 +64,11 @@ impl Pods {
         phase: Phase,
     ) -> Result<(), TaskError> {
         let reported = local.reported();
+        let ended = all_containers(pod).filter_map(|container| {
+            let known = state.containers.get(&container.name)?;
+            Some((container.name.clone(), termination::messages(&local.folder, container, known)))
+        });
+        let messages = ended.collect();
         let status = Report {
             pod,
             state,
@@ -73,14 +79,17 @@ impl Pods {
             address: local.address(),
             node_address: self.node_address(),
             started_at: local.record().started_at,
+            messages: &messages,
             reported: reported.as_ref(),
             now: self.around().clock.now(),
         }
         .status();
-        if reported.or_else(|| pod.status.clone()).as_ref() == Some(&status) {
+        if reported.as_ref().or(pod.status.as_ref()) == Some(&status) {
             return Ok(());
         }
         self.patch(pod, &status).await?;
+        let before = reported.or_else(|| pod.status.clone());
+        self.inner.events.note_changes(pod, before.as_ref(), &status);
         local.set_reported(status);
         Ok(())
     }

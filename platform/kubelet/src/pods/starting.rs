@@ -18,7 +18,7 @@ use super::plan::{Action, Observed, Phase, Plan, Waiting, plan};
 use super::record::{self, Record};
 use super::sandbox::{self, Sandbox};
 use super::volumes::{Made, Volumes};
-use super::{Pods, etc, specification, watching};
+use super::{Pods, etc, events, specification, termination, watching};
 use crate::files::write_json;
 use crate::shim::protocol::{self, Request};
 
@@ -44,7 +44,13 @@ impl Pods {
         };
         let mut trouble = None;
         let plan = loop {
-            watching::ensure(&local, pod, &sandbox, &self.around().tasks, &self.inner.waker);
+            watching::ensure(
+                &local,
+                pod,
+                &sandbox,
+                &self.around().tasks,
+                (&self.inner.waker, &self.inner.events),
+            );
             let state = local.state();
             let (health, failures) = (local.health(), local.failures(&state));
             let mut plan = plan(&Observed {
@@ -96,6 +102,7 @@ impl Pods {
                         Ok(assembled) => {
                             sandbox.tell(Request::Start(Box::new(assembled))).await?;
                             info!(container = container.name, attempt, "started a container");
+                            self.after_start(pod, local, sandbox, container);
                             self.around().metrics.started.inc();
                             started = true;
                         }
@@ -112,14 +119,17 @@ impl Pods {
                         continue;
                     };
                     let late = Instant::now() >= deadline;
-                    if first || late {
-                        let signal = if late { Signal::SIGKILL } else { Signal::SIGTERM };
-                        info!(container = container.name, cause, %signal, "ending an unhealthy container");
-                        let request =
-                            Request::Signal { container: container.name.clone(), signal: signal as i32 };
-                        sandbox.tell(request).await?;
-                    }
                     let left = deadline.saturating_duration_since(Instant::now());
+                    if late {
+                        info!(container = container.name, cause, "killing an unhealthy container");
+                        let (container, signal) = (container.name.clone(), Signal::SIGKILL as i32);
+                        sandbox.tell(Request::Signal { container, signal }).await?;
+                    } else if first {
+                        info!(container = container.name, cause, "ending an unhealthy container");
+                        let about = events::about(pod, Some(&container.name));
+                        self.inner.events.note(&about, events::Kind::Warning, "Unhealthy", cause);
+                        self.ask_to_end(local, sandbox, &container.name, left).await?;
+                    }
                     plan.again = Some(plan.again.map_or(left, |again| again.min(left)));
                 }
             }
@@ -147,7 +157,10 @@ impl Pods {
             volumes: &local.volumes().unwrap_or_default().paths,
             api_service: self.api_service(),
         };
-        Ok(parts.assemble().await?)
+        let mut assembled = parts.assemble().await?;
+        // After the volumes: it may lie in one.
+        assembled.mounts.push(termination::prepare(&local.folder, container, attempt)?);
+        Ok(assembled)
     }
 
     fn addresses(&self, local: &Local) -> (String, String) {

@@ -26,6 +26,8 @@ pub(crate) struct Report<'a> {
     pub(crate) address: Option<Ipv4Addr>,
     pub(crate) node_address: Ipv4Addr,
     pub(crate) started_at: Timestamp,
+    /// The last words of containers that have ended: of the present attempt, and of the one before.
+    pub(crate) messages: &'a BTreeMap<String, [Option<String>; 2]>,
     /// What was last reported by this process; newer than what the cache says, if there is one.
     pub(crate) reported: Option<&'a PodStatus>,
     pub(crate) now: Timestamp,
@@ -140,15 +142,17 @@ impl Report<'_> {
             format!("pilothouse://{}/{}/{attempt}", self.pod.uid().unwrap_or_default(), container.name)
         });
         let running = known.is_some_and(|known| known.run.exit.is_none());
+        let [message, message_before] = self.messages.get(&container.name).cloned().unwrap_or_default();
+        let before = |run: &Run| terminated(run, None, message_before.clone());
+        let now = |run: &Run| terminated(run, identity.clone(), message.clone());
         let (state, last) = match (known, waiting) {
             (Some(known), _) if running => {
-                (running_since(&known.run), known.previous.as_ref().and_then(|run| terminated(run, None)))
+                (running_since(&known.run), known.previous.as_ref().and_then(before))
             }
-            (Some(known), Some(waiting)) => (waits(waiting), terminated(&known.run, identity.clone())),
-            (Some(known), None) => (
-                terminated(&known.run, identity.clone()).unwrap_or_default(),
-                known.previous.as_ref().and_then(|run| terminated(run, None)),
-            ),
+            (Some(known), Some(waiting)) => (waits(waiting), now(&known.run)),
+            (Some(known), None) => {
+                (now(&known.run).unwrap_or_default(), known.previous.as_ref().and_then(before))
+            }
             (None, Some(waiting)) => (waits(waiting), None),
             (None, None) => (waits(&Waiting { reason: "ContainerCreating", message: None }), None),
         };
@@ -190,7 +194,7 @@ fn waits(waiting: &Waiting) -> ReportedState {
     ReportedState { waiting: Some(waiting), ..ReportedState::default() }
 }
 
-fn terminated(run: &Run, identity: Option<String>) -> Option<ReportedState> {
+fn terminated(run: &Run, identity: Option<String>, message: Option<String>) -> Option<ReportedState> {
     let exit = run.exit.as_ref()?;
     let reason = match exit {
         exit if exit.start_error.is_some() => "StartError",
@@ -201,7 +205,7 @@ fn terminated(run: &Run, identity: Option<String>) -> Option<ReportedState> {
         exit_code: exit.code,
         signal: exit.signal,
         reason: Some(reason.to_owned()),
-        message: exit.start_error.clone(),
+        message: exit.start_error.clone().or(message),
         started_at: Some(time(run.started_at)),
         finished_at: Some(time(exit.finished_at)),
         container_id: identity,

@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::{Container, Pod};
+use k8s_openapi::api::core::v1::{Container, ObjectReference, Pod};
 use pilothouse_informer::ObjectKey;
 use pilothouse_runtime::{OnExit, Tasks};
 use tracing::info;
 
 use super::Waker;
+use super::events::{self, Events, Kind};
 use super::local::Local;
 use super::plan::Health;
 use super::probes::{self, Subject, Verdict};
@@ -15,7 +16,13 @@ use super::sandbox::Sandbox;
 use super::specification::all_containers;
 
 /// Begins to watch every container that runs and is not watched yet, and forgets those that have ended.
-pub(super) fn ensure(local: &Arc<Local>, pod: &Pod, sandbox: &Sandbox, tasks: &Tasks, waker: &Waker) {
+pub(super) fn ensure(
+    local: &Arc<Local>,
+    pod: &Pod,
+    sandbox: &Sandbox,
+    tasks: &Tasks,
+    (waker, events): (&Waker, &Events),
+) {
     let Some(state) = sandbox.state() else { return };
     let Some(address) = local.address() else { return };
     for container in all_containers(pod) {
@@ -29,8 +36,14 @@ pub(super) fn ensure(local: &Arc<Local>, pod: &Pod, sandbox: &Sandbox, tasks: &T
             continue;
         };
         let subject = Subject { address, container: Arc::new(container.clone()), sandbox: sandbox.clone() };
-        let watching =
-            Watching { local: local.clone(), attempt, key: local.record().key(), waker: waker.clone() };
+        let watching = Watching {
+            local: local.clone(),
+            attempt,
+            key: local.record().key(),
+            waker: waker.clone(),
+            events: events.clone(),
+            pod: events::about(pod, None),
+        };
         tasks.spawn("probes", OnExit::Expendable, async move {
             tokio::select! {
                 () = token.cancelled() => {}
@@ -63,9 +76,16 @@ struct Watching {
     attempt: u32,
     key: ObjectKey,
     waker: Waker,
+    events: Events,
+    pod: ObjectReference,
 }
 
 impl Watching {
+    fn about(&self, container: &Container) -> ObjectReference {
+        let field_path = Some(format!("spec.containers{{{}}}", container.name));
+        ObjectReference { field_path, ..self.pod.clone() }
+    }
+
     async fn watch(&self, subject: &Subject) {
         let container = &subject.container;
         let started = self.local.health().get(&container.name).is_some_and(|health| health.started);
@@ -79,7 +99,7 @@ impl Watching {
                         health.ready = container.readiness_probe.is_none();
                     }
                     Verdict::Failed(observed) => {
-                        health.failed = Some(format!("startup probe failed: {observed}"))
+                        health.failed = Some(format!("Startup probe failed: {observed}"))
                     }
                 });
                 false
@@ -92,6 +112,10 @@ impl Watching {
         let readiness = async {
             if let Some(probe) = &container.readiness_probe {
                 probes::watch(subject, probe, |verdict| {
+                    if let Verdict::Failed(observed) = &verdict {
+                        let message = format!("Readiness probe failed: {observed}");
+                        self.events.note(&self.about(container), Kind::Warning, "Unhealthy", message);
+                    }
                     self.note(container, verdict, |health, verdict| {
                         health.ready = verdict == Verdict::Succeeded
                     });
@@ -105,7 +129,7 @@ impl Watching {
                 probes::watch(subject, probe, |verdict| {
                     self.note(container, verdict, |health, verdict| {
                         if let Verdict::Failed(observed) = verdict {
-                            health.failed = Some(format!("liveness probe failed: {observed}"));
+                            health.failed = Some(format!("Liveness probe failed: {observed}"));
                         }
                     });
                     true

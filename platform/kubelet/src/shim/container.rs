@@ -3,17 +3,19 @@
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
 use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::unix::net::UnixStream;
 
-use nix::fcntl::{FcntlArg, OFlag, fcntl};
+use nix::fcntl::OFlag;
 use nix::sched::{CloneFlags, setns};
 use nix::unistd::{ForkResult, Pid, dup2_stderr, dup2_stdin, dup2_stdout, pipe2, setsid};
 use pilothouse_runtime::Chain;
 
 use super::execution::become_program;
 use super::launch::fork_process;
-use super::logs::{Log, Stream};
-use super::protocol::Container;
-use super::root;
+use super::logs::Log;
+use super::output::Output;
+use super::protocol::{Container, Input};
+use super::{root, terminal};
 use crate::failure::{Doing, Failure};
 use crate::namespaces;
 
@@ -23,44 +25,83 @@ pub(super) struct Running {
     pub(super) specification: Container,
     pub(super) pid: Pid,
     pub(super) output: Output,
+    /// Where it reads from, seen from here.
+    pub(super) input: Option<OwnedFd>,
 }
 
-/// Both streams of a container on their way into its log.
-#[derive(Debug)]
-pub(super) struct Output {
-    log: Log,
-    streams: [(Option<OwnedFd>, Stream); 2],
+/// What a program run inside a container talks to.
+pub(super) enum Talk {
+    Streams {
+        stdin: Option<OwnedFd>,
+        stdout: Option<OwnedFd>,
+        stderr: Option<OwnedFd>,
+    },
+    /// A terminal of its own, whose other end goes out through this socket.
+    Terminal(OwnedFd),
 }
 
 /// Starts a container, and returns once its program runs.
 pub(super) fn start(specification: Container) -> Result<Running, Failure> {
     let log = Log::open(&specification.name, specification.attempt).doing(|| "opening the log".into())?;
+    if specification.terminal {
+        return start_at_terminal(specification, log);
+    }
+    let input = (specification.input != Input::None).then(pipe).transpose()?;
+    let (stdin_read, input) = input.map_or((None, None), |(read, write)| (Some(read), Some(write)));
     let (stdout_read, stdout_write) = pipe()?;
     let (stderr_read, stderr_write) = pipe()?;
     let pid = start_process(|| {
+        if let Some(stdin) = &stdin_read {
+            dup2_stdin(stdin.as_fd()).doing(|| "replacing stdin".into())?;
+        }
         dup2_stdout(stdout_write.as_fd()).doing(|| "replacing stdout".into())?;
         dup2_stderr(stderr_write.as_fd()).doing(|| "replacing stderr".into())?;
         namespaces::leave(CloneFlags::CLONE_NEWNS)?;
         root::change(&specification)?;
         become_program(&specification, &specification.command)
     })?;
-    for descriptor in [&stdout_read, &stderr_read] {
-        fcntl(descriptor, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).doing(|| "reading output".into())?;
-    }
-    let streams = [(Some(stdout_read), Stream::new("stdout")), (Some(stderr_read), Stream::new("stderr"))];
-    Ok(Running { specification, pid, output: Output { log, streams } })
+    let output = Output::new(log, stdout_read, Some(stderr_read))?;
+    Ok(Running { specification, pid, output, input })
+}
+
+fn start_at_terminal(specification: Container, log: Log) -> Result<Running, Failure> {
+    let (ours, theirs) = UnixStream::pair().doing(|| "making a socket".into())?;
+    let pid = start_process(|| {
+        namespaces::leave(CloneFlags::CLONE_NEWNS)?;
+        root::change(&specification)?;
+        terminal::sit_down(&specification, theirs.as_fd())?;
+        become_program(&specification, &specification.command)
+    })?;
+    let controller = terminal::receive(ours.as_fd()).doing(|| "taking the terminal".into())?;
+    // Also without input: whoever is attached may change the size of the window.
+    let input = Some(controller.try_clone().doing(|| "taking the terminal".into())?);
+    Ok(Running { specification, pid, output: Output::new(log, controller, None)?, input })
 }
 
 /// Runs a program in the root of a container that runs.
-pub(super) fn execute(running: &Running, command: &[String]) -> Result<Pid, Failure> {
+pub(super) fn execute(running: &Running, command: &[String], talk: Talk) -> Result<Pid, Failure> {
+    let mut specification = running.specification.clone();
+    if matches!(talk, Talk::Terminal(_)) && !specification.environment.iter().any(|(name, _)| name == "TERM")
+    {
+        specification.environment.push(("TERM".to_owned(), "xterm".to_owned()));
+    }
     start_process(|| {
         let nothing = File::options().write(true).open("/dev/null").doing(|| "opening /dev/null".into())?;
-        dup2_stdout(nothing.as_fd()).doing(|| "replacing stdout".into())?;
-        dup2_stderr(nothing.as_fd()).doing(|| "replacing stderr".into())?;
         let path = format!("/proc/{}/ns/mnt", running.pid);
         let namespace = File::open(&path).doing(|| format!("opening {path}"))?;
         setns(namespace.as_fd(), CloneFlags::CLONE_NEWNS).doing(|| "entering the container".into())?;
-        become_program(&running.specification, command)
+        match &talk {
+            Talk::Terminal(out) => terminal::sit_down(&specification, out.as_fd())?,
+            Talk::Streams { stdin, stdout, stderr } => {
+                if let Some(stdin) = stdin {
+                    dup2_stdin(stdin.as_fd()).doing(|| "replacing stdin".into())?;
+                }
+                let nothing = OwnedFd::from(nothing);
+                dup2_stdout(stdout.as_ref().unwrap_or(&nothing)).doing(|| "replacing stdout".into())?;
+                dup2_stderr(stderr.as_ref().unwrap_or(&nothing)).doing(|| "replacing stderr".into())?;
+            }
+        }
+        become_program(&specification, command)
     })
 }
 
@@ -108,38 +149,4 @@ fn end_process(code: i32) -> ! {
 
 fn pipe() -> Result<(OwnedFd, OwnedFd), Failure> {
     pipe2(OFlag::O_CLOEXEC).doing(|| "making a pipe".into())
-}
-
-// === impl Output ===
-
-impl Output {
-    /// What there may be something to read from.
-    pub(super) fn descriptors(&self) -> impl Iterator<Item = &OwnedFd> {
-        self.streams.iter().filter_map(|(descriptor, _)| descriptor.as_ref())
-    }
-
-    /// Whether nobody can write any more.
-    pub(super) fn is_over(&self) -> bool {
-        self.streams.iter().all(|(descriptor, _)| descriptor.is_none())
-    }
-
-    /// Copies what is there to be read, without waiting for more.
-    pub(super) fn copy(&mut self) {
-        let mut buffer = [0; 8192];
-        for (descriptor, stream) in &mut self.streams {
-            while let Some(open) = descriptor {
-                match nix::unistd::read(&*open, &mut buffer) {
-                    Ok(0) => {
-                        *descriptor = None;
-                        let _ = stream.finish(&mut self.log);
-                    }
-                    // A full disk loses lines, and stops nobody from running.
-                    Ok(count) => drop(stream.take(&buffer[..count], &mut self.log)),
-                    Err(nix::errno::Errno::EINTR) => {}
-                    Err(nix::errno::Errno::EAGAIN) => break,
-                    Err(_) => *descriptor = None,
-                }
-            }
-        }
-    }
 }

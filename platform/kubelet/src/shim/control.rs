@@ -1,10 +1,12 @@
 //! Connections of kubelets.
 
 use std::collections::VecDeque;
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Write as _};
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::net::UnixStream;
 
 use super::protocol::{Envelope, Message};
+use crate::descriptor;
 
 /// More than this unread means that nobody reads.
 const LARGEST_BACKLOG: usize = 8 << 20;
@@ -14,13 +16,15 @@ pub(super) struct Connection {
     pub(super) number: u64,
     pub(super) stream: UnixStream,
     received: Vec<u8>,
+    /// What came beside the requests and was not taken yet.
+    pub(super) descriptors: Vec<OwnedFd>,
     unsent: VecDeque<u8>,
 }
 
 impl Connection {
     pub(super) fn new(number: u64, stream: UnixStream) -> io::Result<Self> {
         stream.set_nonblocking(true)?;
-        Ok(Self { number, stream, received: Vec::new(), unsent: VecDeque::new() })
+        Ok(Self { number, stream, received: Vec::new(), descriptors: Vec::new(), unsent: VecDeque::new() })
     }
 
     /// What was asked since the last time.
@@ -31,7 +35,7 @@ impl Connection {
     pub(super) fn receive(&mut self) -> io::Result<Vec<Envelope>> {
         let mut buffer = [0; 8192];
         loop {
-            match self.stream.read(&mut buffer) {
+            match descriptor::receive(self.stream.as_fd(), &mut buffer, &mut self.descriptors) {
                 Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
                 Ok(count) => self.received.extend_from_slice(&buffer[..count]),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::os::fd::AsFd as _;
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 
@@ -11,13 +11,18 @@ use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, Signal, killpg};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
-use pilothouse_runtime::{Chain, Clock};
+use pilothouse_runtime::Clock;
 
-use super::container::{self, Output, Running};
+use super::container::{self, Running, Talk};
 use super::control::Connection;
-use super::protocol::{Container, ContainerState, Envelope, Exit, Message, Outcome, Request, Run, State};
+use super::output::{Attached, Output};
+use super::protocol::{
+    Container, ContainerState, Envelope, Exit, Input, Message, Outcome, Request, Run, State, Streams,
+};
+use crate::descriptor;
 use crate::failure::{Doing, Failure};
 use crate::files::{read_json, write_json};
 
@@ -40,9 +45,11 @@ pub(super) struct EventLoop {
 /// A program run inside a container for somebody who waits for its exit code.
 struct Executing {
     pid: Pid,
+    container: String,
     connection: u64,
     id: u64,
-    deadline: Timestamp,
+    /// How long it may take; without it, as long as the connection lasts.
+    deadline: Option<Timestamp>,
 }
 
 impl EventLoop {
@@ -92,10 +99,11 @@ impl EventLoop {
             descriptors.push(PollFd::new(connection.stream.as_fd(), flags));
         }
         let outputs = self.running.values().map(|running| &running.output).chain(&self.lingering);
-        for descriptor in outputs.flat_map(Output::descriptors) {
-            descriptors.push(PollFd::new(descriptor.as_fd(), PollFlags::POLLIN));
+        for output in outputs {
+            descriptors.extend(output.readable().map(|one| PollFd::new(one, PollFlags::POLLIN)));
+            descriptors.extend(output.writable().map(|one| PollFd::new(one, PollFlags::POLLOUT)));
         }
-        let timeout = match self.executing.iter().map(|executing| executing.deadline).min() {
+        let timeout = match self.executing.iter().filter_map(|executing| executing.deadline).min() {
             None => PollTimeout::NONE,
             Some(deadline) => {
                 let milliseconds = self.clock.until(deadline).as_millis() + 1;
@@ -126,7 +134,11 @@ impl EventLoop {
         for output in &mut self.lingering {
             output.copy();
         }
-        self.lingering.retain(|output| !output.is_over());
+        let (over, lingering) = std::mem::take(&mut self.lingering).into_iter().partition(Output::is_over);
+        self.lingering = lingering;
+        for (connection, id) in Vec::from_iter(over.iter().flat_map(Output::audience)) {
+            self.answer(connection, id, Outcome::Done);
+        }
     }
 
     /// Waits for whatever has ended, ours or left to us.
@@ -155,8 +167,12 @@ impl EventLoop {
         else {
             return;
         };
-        // What it started and did not wait for ends with it, unless it took a session of its own.
+        // What it started and did not wait for ends with it, unless it took a session of its own; and so does what was run
+        // inside it.
         let _ = killpg(pid, Signal::SIGKILL);
+        for executing in self.executing.iter().filter(|executing| executing.container == name) {
+            let _ = killpg(executing.pid, Signal::SIGKILL);
+        }
         if let Some(mut running) = self.running.remove(&name) {
             running.output.copy();
             self.lingering.push(running.output);
@@ -170,30 +186,39 @@ impl EventLoop {
 
     fn end_overdue(&mut self) {
         let now = self.clock.now();
-        for executing in self.executing.iter().filter(|executing| executing.deadline <= now) {
-            let _ = killpg(executing.pid, Signal::SIGKILL);
-        }
-        // Answered when it has ended, which it does now; but not killed again and again meanwhile.
-        for executing in self.executing.iter_mut().filter(|executing| executing.deadline <= now) {
-            executing.deadline = now.saturating_add(SignedDuration::from_secs(1)).unwrap_or(Timestamp::MAX);
+        for executing in &mut self.executing {
+            if executing.deadline.is_some_and(|deadline| deadline <= now) {
+                let _ = killpg(executing.pid, Signal::SIGKILL);
+                // Answered when it has ended, which it does now; but not killed again and again meanwhile.
+                executing.deadline = Some(later(now, SignedDuration::from_secs(1)));
+            }
         }
     }
 
     fn serve(&mut self) {
         let mut asked: Vec<(u64, Envelope)> = Vec::new();
+        let mut closed = Vec::new();
         self.connections.retain_mut(|connection| {
             let number = connection.number;
-            match connection.receive() {
-                Ok(envelopes) => asked.extend(envelopes.into_iter().map(|envelope| (number, envelope))),
-                Err(_) => return false,
+            let is_open = match connection.receive() {
+                Ok(envelopes) => {
+                    asked.extend(envelopes.into_iter().map(|envelope| (number, envelope)));
+                    connection.flush().is_ok()
+                }
+                Err(_) => false,
+            };
+            if !is_open {
+                closed.push(number);
             }
-            connection.flush().is_ok()
+            is_open
         });
+        closed.into_iter().for_each(|connection| self.hang_up(connection));
         for (connection, Envelope { id, request }) in asked {
             match self.carry_out(connection, id, request) {
                 Ok(Some(outcome)) => self.answer(connection, id, outcome),
                 Ok(None) => {}
-                Err(failure) => self.answer(connection, id, Outcome::Refused(Chain(&failure).to_string())),
+                // A process that could not become its program has told all about it.
+                Err(failure) => self.answer(connection, id, Outcome::Refused(failure.told())),
             }
         }
     }
@@ -215,16 +240,88 @@ impl EventLoop {
                 Ok(Some(Outcome::Done))
             }
             Request::Execute { container, command, timeout_milliseconds } => {
-                let Some(running) = self.running.get(&container) else {
-                    return Err(Failure::other("running a program", "the container does not run"));
-                };
-                let pid = container::execute(running, &command)?;
+                let talk = Talk::Streams { stdin: None, stdout: None, stderr: None };
+                let pid = container::execute(self.running(&container)?, &command, talk)?;
                 let timeout =
                     SignedDuration::from_millis(i64::try_from(timeout_milliseconds).unwrap_or(i64::MAX));
-                let deadline = self.clock.now().saturating_add(timeout).unwrap_or(Timestamp::MAX);
-                self.executing.push(Executing { pid, connection, id, deadline });
+                let deadline = Some(later(self.clock.now(), timeout));
+                self.executing.push(Executing { pid, container, connection, id, deadline });
                 Ok(None)
             }
+            Request::Run { container, command, terminal, streams } => {
+                let mut given = self.descriptors(connection).into_iter();
+                let mut next = |wanted: bool| if wanted { given.next() } else { None };
+                let talk = match terminal {
+                    true => Talk::Terminal(next(true).ok_or_else(no_descriptor)?),
+                    false => Talk::Streams {
+                        stdin: next(streams.stdin),
+                        stdout: next(streams.stdout),
+                        stderr: next(streams.stderr),
+                    },
+                };
+                let pid = container::execute(self.running(&container)?, &command, talk)?;
+                self.executing.push(Executing { pid, container, connection, id, deadline: None });
+                Ok(None)
+            }
+            Request::Attach { container, streams } => self.attach(connection, id, &container, streams),
+            Request::Socket => {
+                let out = self.descriptors(connection).pop().ok_or_else(no_descriptor)?;
+                let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
+                let socket = socket(AddressFamily::Inet, SockType::Stream, flags, None)
+                    .doing(|| "making a socket".into())?;
+                descriptor::send(out.as_fd(), b"!", &[socket.as_fd()])
+                    .doing(|| "handing out a socket".into())?;
+                Ok(Some(Outcome::Done))
+            }
+        }
+    }
+
+    fn running(&self, container: &str) -> Result<&Running, Failure> {
+        let running = self.running.get(container);
+        running.ok_or_else(|| Failure::other("running a program", "the container does not run"))
+    }
+
+    /// What came along on a connection.
+    fn descriptors(&mut self, connection: u64) -> Vec<OwnedFd> {
+        let open = self.connections.iter_mut().find(|open| open.number == connection);
+        open.map(|open| std::mem::take(&mut open.descriptors)).unwrap_or_default()
+    }
+
+    fn attach(
+        &mut self,
+        connection: u64,
+        id: u64,
+        container: &str,
+        streams: Streams,
+    ) -> Result<Option<Outcome>, Failure> {
+        let mut given = self.descriptors(connection).into_iter();
+        let mut next = |wanted: bool| if wanted { given.next() } else { None };
+        let sinks = [next(streams.stdout), next(streams.stderr)];
+        let out = next(streams.stdin);
+        let Some(running) = self.running.get_mut(container) else {
+            return Err(Failure::other("attaching", "the container does not run"));
+        };
+        if let (Some(out), Some(input)) = (out, &running.input) {
+            descriptor::send(out.as_fd(), b"!", &[input.as_fd()])
+                .doing(|| "handing out the container's input".into())?;
+            if running.specification.input == Input::Once && !running.specification.terminal {
+                // Whoever has it now is the only one who can write, so the container sees the end when they go.
+                running.input = None;
+            }
+        }
+        running.output.attach(Attached::new(connection, id, sinks)?);
+        Ok(None)
+    }
+
+    /// Who asked is gone: what was run for them is told so, as by a terminal that is switched off.
+    fn hang_up(&mut self, connection: u64) {
+        for executing in self.executing.iter().filter(|executing| executing.connection == connection) {
+            let _ = killpg(executing.pid, Signal::SIGHUP);
+            let _ = killpg(executing.pid, Signal::SIGCONT);
+        }
+        let outputs = self.running.values_mut().map(|running| &mut running.output);
+        for output in outputs.chain(&mut self.lingering) {
+            output.detach(connection);
         }
     }
 
@@ -271,6 +368,14 @@ impl EventLoop {
         let message = Message::Answer { id, outcome };
         self.connections.retain_mut(|open| open.number != connection || open.send(&message).is_ok());
     }
+}
+
+fn later(now: Timestamp, by: SignedDuration) -> Timestamp {
+    now.saturating_add(by).unwrap_or(Timestamp::MAX)
+}
+
+fn no_descriptor() -> Failure {
+    Failure::other("talking to somebody", "the other side sent no descriptor")
 }
 
 /// What an earlier shim of this pod left. Whatever it says still runs, ended with that shim.

@@ -82,7 +82,7 @@ fn find(container: &Container, command: &[String]) -> Result<PathBuf, Failure> {
                 .is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
         })
         .ok_or_else(|| Failure {
-            doing: format!("finding the program `{name}` in {path}"),
-            source: io::Error::from(io::ErrorKind::NotFound),
+            doing: format!("exec: \"{name}\": executable file not found in $PATH"),
+            source: io::Error::new(io::ErrorKind::NotFound, format!("it is in none of {path}")),
         })
 }

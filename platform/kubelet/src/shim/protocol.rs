@@ -35,6 +35,22 @@ pub(crate) enum Request {
     Signal { container: String, signal: i32 },
     /// Runs a program inside a container that runs, and answers with its exit code.
     Execute { container: String, command: Vec<String>, timeout_milliseconds: u64 },
+    /// Runs a program inside a container that runs, for as long as this connection lasts, and answers with its exit code. Its
+    /// streams come along as descriptors; with a terminal, a socket to hand that out through.
+    Run { container: String, command: Vec<String>, terminal: bool, streams: Streams },
+    /// Copies what a container prints, from now on, into the descriptors that come along, and answers when it is over. The
+    /// last one is a socket: through it goes where the container reads from, if it reads.
+    Attach { container: String, streams: Streams },
+    /// Hands out a socket in the pod's network, not yet connected, through the socket that comes along.
+    Socket,
+}
+
+/// Which of the three streams of a program somebody has an interest in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Streams {
+    pub(crate) stdin: bool,
+    pub(crate) stdout: bool,
+    pub(crate) stderr: bool,
 }
 
 /// Everything that is needed to start a container.
@@ -53,6 +69,22 @@ pub(crate) struct Container {
     pub(crate) group: Option<u32>,
     pub(crate) privileged: bool,
     pub(crate) read_only_root: bool,
+    pub(crate) input: Input,
+    /// All three streams are a terminal.
+    pub(crate) terminal: bool,
+}
+
+/// What a container reads from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Input {
+    /// Nothing.
+    #[default]
+    None,
+    /// Whoever is attached, and it ends with the first who is.
+    Once,
+    /// Whoever is attached, one after the other.
+    Lasting,
 }
 
 /// Where the program of the image `pilothouse` is inside a container.

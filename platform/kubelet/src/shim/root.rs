@@ -123,6 +123,11 @@ fn make_devices(root: BorrowedFd<'_>) -> Result<(), Failure> {
             attach(&open(&path)?, &target)?;
         }
     }
+    make_folder(root, "dev/pts")?;
+    let flags = MsFlags::MS_NOSUID | MsFlags::MS_NOEXEC;
+    mount(Some("devpts"), "root/dev/pts", Some("devpts"), flags, Some("newinstance,ptmxmode=0666,mode=0620"))
+        .doing(|| "mounting /dev/pts".into())?;
+    symlink("pts/ptmx", "root/dev/ptmx").doing(|| "linking /dev/ptmx".into())?;
     for (name, leads) in [("fd", "/proc/self/fd"), ("stdin", "fd/0"), ("stdout", "fd/1"), ("stderr", "fd/2")]
     {
         symlink(leads, Path::new("root/dev").join(name)).doing(|| format!("linking /dev/{name}"))?;

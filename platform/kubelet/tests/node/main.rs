@@ -13,10 +13,12 @@ mod adoption;
 mod nested;
 mod network;
 mod programs;
+mod real;
 mod removal;
 mod rootless;
 mod running;
 mod support;
+mod visiting;
 mod volumes;
 
 /// Every test, by its sentence.
@@ -35,6 +37,7 @@ const TESTS: &[(&str, fn())] = &[
         "running::init_containers_come_first_and_probes_run_inside",
         running::init_containers_come_first_and_probes_run_inside,
     ),
+    ("running::hooks_run_and_last_words_are_shown", running::hooks_run_and_last_words_are_shown),
     ("running::a_pod_sees_nothing_of_the_machine", running::a_pod_sees_nothing_of_the_machine),
     (
         "network::pods_share_a_port_and_reach_each_other_directly_and_by_service",
@@ -59,6 +62,12 @@ const TESTS: &[(&str, fn())] = &[
         "rootless::an_ordinary_user_runs_pods_and_nodes_in_pods",
         rootless::an_ordinary_user_runs_pods_and_nodes_in_pods,
     ),
+    ("visiting::programs_in_pods_are_visited", visiting::programs_in_pods_are_visited),
+    (
+        "visiting::programs_in_pods_are_visited_through_a_real_server",
+        visiting::programs_in_pods_are_visited_through_a_real_server,
+    ),
+    ("visiting::strangers_are_asked_about", visiting::strangers_are_asked_about),
     ("volumes::what_pods_refer_to_is_there", volumes::what_pods_refer_to_is_there),
     (
         "volumes::released_volume_is_removed_with_its_folder",

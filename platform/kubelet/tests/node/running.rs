@@ -1,8 +1,8 @@
 //! Pods and what becomes of them.
 
-use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::core::v1::{Event, Node, Pod};
 use kube::Api;
-use kube::api::LogParams;
+use kube::api::{ListParams, LogParams};
 use serde_json::json;
 
 use crate::support::{Cluster, NODE, is_ready, program, run, shell, until};
@@ -117,6 +117,62 @@ pub(crate) fn failed_containers_are_restarted_and_unknown_images_are_named() {
             pod.status.unwrap().container_statuses.unwrap()[0].state.clone().unwrap().terminated.unwrap();
         assert_eq!(ended.reason.as_deref(), Some("StartError"));
         assert!(ended.message.as_ref().unwrap().contains("no-such-program"), "{ended:?}");
+    });
+}
+
+pub(crate) fn hooks_run_and_last_words_are_shown() {
+    run(async {
+        let cluster = Cluster::start().await;
+        let mut main = shell(
+            "trap 'echo asked >> /shared/order; exit 6' TERM; echo begun; while true; do sleep 0.05; done",
+        );
+        let hook =
+            |word: &str| json!({"exec": {"command": ["sh", "-c", format!("echo {word} >> /shared/order")]}});
+        main["lifecycle"] = json!({"postStart": hook("after-start"), "preStop": hook("before-end")});
+        let mut speaks = shell("echo printed; echo -n last words > /dev/termination-log; exit 9");
+        speaks["name"] = json!("speaks");
+        let mut prints = shell("echo only printed; exit 9");
+        prints["name"] = json!("prints");
+        prints["terminationMessagePolicy"] = json!("FallbackToLogsOnError");
+        for container in [&mut main, &mut speaks, &mut prints] {
+            container["volumeMounts"] = json!([{"name": "shared", "mountPath": "/shared"}]);
+        }
+        let spec = json!({"restartPolicy": "Never", "terminationGracePeriodSeconds": 300,
+            "containers": [main, speaks, prints], "volumes": [{"name": "shared", "emptyDir": {}}]});
+        cluster.create("polite", spec).await;
+        let ended = |pod: &Pod, index: usize| {
+            let statuses = pod.status.as_ref()?.container_statuses.clone()?;
+            statuses.get(index)?.state.as_ref()?.terminated.clone()
+        };
+        let pod = cluster.until_pod("polite", |pod| ended(pod, 1).is_some() && ended(pod, 2).is_some()).await;
+        assert_eq!(ended(&pod, 1).unwrap().message.as_deref(), Some("last words"));
+        assert_eq!(ended(&pod, 2).unwrap().message.as_deref(), Some("only printed\n"));
+        let order = cluster.pod_folder(&pod).join("volumes/shared/order");
+        let lines = || std::fs::read_to_string(&order).unwrap_or_default();
+        until(|| async { lines() == "after-start\n" }).await;
+        // Only those lines that came later than now.
+        let later = LogParams {
+            since_time: Some("2100-01-01T00:00:00Z".parse().unwrap()),
+            container: Some("main".to_owned()),
+            ..LogParams::default()
+        };
+        assert_eq!(cluster.pods().logs("polite", &later).await.unwrap(), "");
+        // A name that outlives the folder.
+        let seen = cluster.folder.path().join("order");
+        std::fs::hard_link(&order, &seen).unwrap();
+        cluster.delete("polite").await;
+        assert_eq!(std::fs::read_to_string(seen).unwrap(), "after-start\nbefore-end\nasked\n");
+        let events: Api<Event> = Api::namespaced(cluster.client.clone(), "default");
+        let told = async |reason: &'static str| {
+            let list = events.list(&ListParams::default()).await.unwrap();
+            list.into_iter().any(|event| {
+                event.reason.as_deref() == Some(reason)
+                    && event.involved_object.name.as_deref() == Some("polite")
+            })
+        };
+        for reason in ["Pulled", "Created", "Started", "Killing"] {
+            until(|| told(reason)).await;
+        }
     });
 }
 

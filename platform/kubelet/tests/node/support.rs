@@ -24,13 +24,18 @@ use pilothouse_pki::{
 use pilothouse_runtime::{Clock, OnExit, Reason, Shutdown, Tasks};
 use pilothouse_store::{Keyring, Location, Options, Store};
 use pilothouse_test_support::process::Running;
+use pilothouse_test_support::upstream::Upstream;
 use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+
+use crate::real::Real;
 
 /// Far beyond anything that works; a test that reaches it has failed.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(40);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 pub(crate) const NODE: &str = "here";
 
 /// An API server, and a kubelet beside it.
@@ -38,7 +43,10 @@ pub(crate) struct Cluster {
     pub(crate) folder: TempDir,
     pub(crate) client: kube::Client,
     pub(crate) config: Config,
+    certificates: Certificates,
     kubelet: Option<Running>,
+    /// The real API server, where it is that one.
+    _real: Option<Real>,
     shutdown: Shutdown,
     tasks: Tasks,
 }
@@ -55,7 +63,7 @@ impl NodeDialer for ThroughNode {
 /// Runs a test on a runtime of its own.
 pub(crate) fn run(test: impl Future<Output = ()>) {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-    runtime.block_on(async { tokio::time::timeout(4 * PATIENCE, test).await.unwrap() });
+    runtime.block_on(async { tokio::time::timeout(6 * PATIENCE, test).await.unwrap() });
 }
 
 /// The authority of a cluster and what it signs.
@@ -114,6 +122,11 @@ impl Cluster {
     }
 
     pub(crate) async fn start_with(change: impl FnOnce(&mut Config)) -> Self {
+        Self::start_on(None, change).await
+    }
+
+    /// On the real API server, or without it on ours.
+    pub(crate) async fn start_on(upstream: Option<&Upstream>, change: impl FnOnce(&mut Config)) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let path = |name: &str| folder.path().join(name);
         let certificates = Certificates::new(folder.path());
@@ -121,27 +134,13 @@ impl Cluster {
         let tasks = Tasks::new("test", shutdown.clone());
 
         let (certificate, key) = certificates.server("apiserver", &["localhost", "127.0.0.1"]);
-        let files = TlsFiles { certificate, key, client_authorities: None };
-        let mut options = Options::new(Location::memory(), pilothouse_kubeapi::catalog(), shutdown.clone());
-        options.keyring = Some(Keyring::ephemeral().unwrap());
-        let deps = pilothouse_kubeapi::Deps {
-            store: Store::open(options).await.unwrap(),
-            space: "test".to_owned(),
-            serving: CertificateSource::load(files, Clock::system()).unwrap(),
-            client_authorities: certificates.bundle(),
-            service_account_key: PrivateKey::generate(KeyAlgorithm::default()).unwrap(),
-            issuer: "https://kubernetes.default.svc".to_owned(),
-            clock: Clock::system(),
-            nodes: Arc::new(ThroughNode(Dialer::new(path("node.sock")))),
-            kubelet_client: Some(certificates.client("kube-apiserver", &[])),
-            kubelet_authorities: certificates.bundle(),
-            registry: &mut Registry::default(),
+        let (address, real) = match upstream {
+            None => (ours(&certificates, folder.path(), &tasks, (certificate, key)).await, None),
+            Some(upstream) => {
+                let real = Real::start(upstream, &certificates, folder.path(), &tasks).await;
+                (real.address, Some(real))
+            }
         };
-        let api = pilothouse_kubeapi::Config::default();
-        let service = pilothouse_kubeapi::Service::build(api, deps).await.unwrap();
-        let address = service.local_address();
-        let own = shutdown.clone();
-        tasks.spawn("kubeapi", OnExit::StopProcess, async move { Ok(service.run(own).await?) });
 
         let acceptor = Acceptor::bind(path("host.sock")).unwrap();
         let places = Places::new().with("management-api", address);
@@ -154,6 +153,7 @@ impl Cluster {
 
         let url = format!("https://{address}");
         let admin = certificates.kubeconfig(&certificates.client("admin", &["system:masters"]), &url, None);
+        std::fs::write(path("admin.kubeconfig"), &admin).unwrap();
         // The node may do everything here: what it may do elsewhere is the business of the API server's tests.
         let node = certificates.client(&format!("system:node:{NODE}"), &["system:masters"]);
         std::fs::write(path("kubelet.kubeconfig"), certificates.kubeconfig(&node, &url, None)).unwrap();
@@ -171,7 +171,8 @@ impl Cluster {
         };
         change(&mut config);
         let client = connect(&admin).await;
-        let mut cluster = Self { folder, client, config, kubelet: None, shutdown, tasks };
+        let mut cluster =
+            Self { folder, client, config, certificates, kubelet: None, _real: real, shutdown, tasks };
         cluster.start_kubelet().await;
         cluster
     }
@@ -283,6 +284,34 @@ impl Cluster {
         serde_json::from_str::<Value>(&text).unwrap()["pid"].as_i64().unwrap().try_into().unwrap()
     }
 
+    /// What the kubelet answers to somebody over a connection.
+    pub(crate) async fn ask_node(
+        &self,
+        stream: TcpStream,
+        user: &str,
+        groups: &[&str],
+        path: &str,
+    ) -> String {
+        let identity = self.certificates.client(user, groups);
+        let mut roots = rustls::RootCertStore::empty();
+        roots.add_parsable_certificates(self.certificates.bundle().der().cloned());
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let tls = rustls::ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_root_certificates(roots)
+            .with_client_auth_cert(identity.chain_der(), identity.key().to_der())
+            .unwrap();
+        let name = rustls::pki_types::ServerName::try_from(NODE).unwrap();
+        let mut stream = TlsConnector::from(Arc::new(tls)).connect(name, stream).await.unwrap();
+        let request = format!("GET {path} HTTP/1.1\r\nHost: {NODE}\r\nConnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut answer = Vec::new();
+        // A server that ends without a word of farewell has said all the same.
+        let _ = stream.read_to_end(&mut answer).await;
+        String::from_utf8_lossy(&answer).into_owned()
+    }
+
     pub(crate) fn shutdown(&self) {
         self.shutdown.request(Reason::Asked("the test is over".to_owned()));
     }
@@ -296,6 +325,38 @@ impl Drop for Cluster {
         // Nothing waits for them: their runtime ends with the test.
         let _ = self.tasks.status();
     }
+}
+
+/// Our API server, in this process.
+async fn ours(
+    certificates: &Certificates,
+    folder: &Path,
+    tasks: &Tasks,
+    (certificate, key): (PathBuf, PathBuf),
+) -> SocketAddr {
+    let files = TlsFiles { certificate, key, client_authorities: None };
+    let mut options =
+        Options::new(Location::memory(), pilothouse_kubeapi::catalog(), tasks.shutdown().clone());
+    options.keyring = Some(Keyring::ephemeral().unwrap());
+    let deps = pilothouse_kubeapi::Deps {
+        store: Store::open(options).await.unwrap(),
+        space: "test".to_owned(),
+        serving: CertificateSource::load(files, Clock::system()).unwrap(),
+        client_authorities: certificates.bundle(),
+        service_account_key: PrivateKey::generate(KeyAlgorithm::default()).unwrap(),
+        issuer: "https://kubernetes.default.svc".to_owned(),
+        clock: Clock::system(),
+        nodes: Arc::new(ThroughNode(Dialer::new(folder.join("node.sock")))),
+        kubelet_client: Some(certificates.client("kube-apiserver", &[])),
+        kubelet_authorities: certificates.bundle(),
+        registry: &mut Registry::default(),
+    };
+    let api = pilothouse_kubeapi::Config::default();
+    let service = pilothouse_kubeapi::Service::build(api, deps).await.unwrap();
+    let address = service.local_address();
+    let own = tasks.shutdown().clone();
+    tasks.spawn("kubeapi", OnExit::StopProcess, async move { Ok(service.run(own).await?) });
+    address
 }
 
 pub(crate) async fn connect(kubeconfig: &str) -> kube::Client {
