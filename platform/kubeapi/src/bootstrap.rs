@@ -108,9 +108,11 @@ async fn make(
     object["kind"] = json!(resource.kind);
     match create::create(server, &resource, namespace, object, MANAGER, false).await {
         Ok(_) => Ok(()),
-        // Another replica was faster.
-        Err(failure) if failure.reason == "AlreadyExists" => Ok(()),
-        Err(failure) => Err(failed(failure)),
+        // Another replica may have been faster, and may have what this one wanted, such as the Service's address.
+        Err(failure) => match server.storage.get(&resource, namespace, &name).await.map_err(failed)? {
+            Some(_) => Ok(()),
+            None => Err(failed(failure)),
+        },
     }
 }
 
