@@ -128,6 +128,8 @@ impl Connection {
 
     async fn head(&mut self, Request(bytes): &Request) -> anyhow::Result<(StatusCode, usize, Length)> {
         self.stream.write_all(bytes).await?;
+        // What TLS has taken need not be on its way: the server would wait in vain, and hang up.
+        self.stream.flush().await?;
         self.read.clear();
         loop {
             if let Some(end) = self.read.windows(END.len()).position(|four| four == END) {
