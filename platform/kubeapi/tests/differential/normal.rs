@@ -35,6 +35,10 @@ impl Normal {
     pub(crate) fn answer(&mut self, answer: Answer, only: &[String]) -> Value {
         let Answer { code, content, warnings, mut body } = answer;
         if !only.is_empty() && code < 300 {
+            // Rows alone do not say which of their cells is an age.
+            if let Some(whole) = body.as_object_mut() {
+                self.hide_ages(whole);
+            }
             let picked = only
                 .iter()
                 .map(|pointer| (pointer.clone(), body.pointer(pointer).cloned().unwrap_or(Value::Null)));
@@ -258,7 +262,10 @@ mod tests {
         });
         assert_eq!(normal(&mut seen, body), expected);
         let table = json!({ "kind": "Table", "columnDefinitions": [{ "name": "Name" }, { "name": "Age" }], "rows": [{ "cells": ["1s", "4s"] }] });
-        assert_eq!(normal(&mut seen, table)["rows"][0]["cells"], json!(["1s", "<age>"]));
+        assert_eq!(normal(&mut seen, table.clone())["rows"][0]["cells"], json!(["1s", "<age>"]));
+        let answer = Answer { code: 200, content: String::new(), warnings: Vec::new(), body: table };
+        let rows = &Normal::default().answer(answer, &["/rows".to_owned()])["body"]["/rows"];
+        assert_eq!(rows[0]["cells"], json!(["1s", "<age>"]), "also of rows alone");
     }
 
     #[test]
