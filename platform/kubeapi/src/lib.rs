@@ -35,6 +35,7 @@ mod catalogue;
 mod components;
 mod config;
 mod connect;
+mod consumption;
 mod crds;
 mod discovery;
 mod error;

@@ -9,7 +9,7 @@ use axum::body::Body;
 use axum::response::Response;
 use bytes::Bytes;
 use futures::future::BoxFuture;
-use http::{Request, StatusCode};
+use http::{HeaderMap, Request, StatusCode};
 use http_body_util::{BodyExt as _, Empty};
 use hyper::body::Incoming;
 use hyper_util::rt::TokioIo;
@@ -96,7 +96,7 @@ impl Kubelets {
     }
 
     /// Asks a node's kubelet. The answer is passed on as it comes.
-    async fn get(&self, node: &Value, path: &str) -> Result<Answered, Failure> {
+    pub(crate) async fn get(&self, node: &Value, path: &str) -> Result<Answered, Failure> {
         let (stream, name) = self.open(node).await?;
         let unreachable = |why: String| Failure::internal(format!("the kubelet of node \"{name}\": {why}"));
         let failed = |error: hyper::Error| unreachable(error.to_string());
@@ -120,19 +120,20 @@ impl Kubelets {
             .await
             .map_err(|_| unreachable("no answer in time".to_owned()))??;
         let (parts, body) = response.into_parts();
-        Ok(Answered { status: parts.status, body, connection: Some(connection) })
+        Ok(Answered { status: parts.status, headers: parts.headers, body, connection: Some(connection) })
     }
 }
 
 /// A kubelet's answer, and the connection that has to be driven for more of it to come.
-struct Answered {
-    status: StatusCode,
+pub(crate) struct Answered {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: HeaderMap,
     body: Incoming,
     connection: Option<BoxFuture<'static, Result<(), hyper::Error>>>,
 }
 
 impl Answered {
-    async fn next(&mut self) -> Option<Result<Bytes, hyper::Error>> {
+    pub(crate) async fn next(&mut self) -> Option<Result<Bytes, hyper::Error>> {
         loop {
             let Some(connection) = &mut self.connection else {
                 let frame = self.body.frame().await?;

@@ -12,7 +12,9 @@ use crate::request::Verb;
 use crate::server::Call;
 use crate::status::{Cause, Failure};
 use crate::storage::Stored;
-use crate::{components, evictions, namespaces, pods, protobuf, reviews, service_accounts, strategy};
+use crate::{
+    components, consumption, evictions, namespaces, pods, protobuf, reviews, service_accounts, strategy,
+};
 
 pub(crate) mod create;
 mod decoding;
@@ -68,6 +70,9 @@ async fn dispatch(call: Call, verb: Verb) -> Result<Response, Failure> {
     }
     if call.resource.is("", "bindings") {
         return pods::bind(&of_pod(call)?).await;
+    }
+    if call.resource.group == consumption::GROUP {
+        return consumption::handle(&call).await;
     }
     if call.resource.is_virtual() {
         return reviews::handle(&call);

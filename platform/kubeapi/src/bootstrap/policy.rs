@@ -16,6 +16,8 @@ const AUTOUPDATE: &str = "rbac.authorization.kubernetes.io/autoupdate";
 
 /// What our nodes do beyond a kubelet: they also lead to Services, and keep the folders of volumes.
 const NODE_EXTRAS: &str = "pilothouse:node";
+/// As metrics collectors call it.
+const METRICS_READER: &str = "system:aggregated-metrics-reader";
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -70,6 +72,7 @@ pub(super) struct Item {
 pub(super) fn items() -> Result<Vec<Item>, serde_json::Error> {
     let mut policy: Policy = serde_json::from_str(include_str!("policy.json"))?;
     policy.cluster_roles.push(node_extras());
+    policy.cluster_roles.push(metrics_reader());
     policy.cluster_role_bindings.push(Binding {
         namespace: String::new(),
         name: NODE_EXTRAS.to_owned(),
@@ -115,7 +118,20 @@ pub(crate) fn node_rules() -> Vec<Value> {
 
 /// Ours is not among those that Kubernetes knows, and does not say it is.
 fn is_ours(name: &str) -> bool {
-    name == NODE_EXTRAS
+    name == NODE_EXTRAS || name == METRICS_READER
+}
+
+/// Whoever may look at pods may see what they use.
+fn metrics_reader() -> Role {
+    Role {
+        namespace: String::new(),
+        name: METRICS_READER.to_owned(),
+        joins: Some("view".to_owned()),
+        gathers: None,
+        rules: vec![
+            json!({ "apiGroups": ["metrics.k8s.io"], "resources": ["nodes", "pods"], "verbs": ["get", "list"] }),
+        ],
+    }
 }
 
 fn node_extras() -> Role {

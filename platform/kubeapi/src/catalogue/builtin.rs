@@ -156,6 +156,8 @@ const ROWS: &[Row] = &[
     row("resource.k8s.io", "ResourceSlice", "resourceslices", &[], false, &[]),
     row("apiregistration.k8s.io", "APIService", "apiservices", &[], false, &[Status])
         .in_category(&["api-extensions"]),
+    row("metrics.k8s.io", "NodeMetrics", "nodes", &[], false, &[]).in_version("v1beta1").computed(),
+    row("metrics.k8s.io", "PodMetrics", "pods", &[], true, &[]).in_version("v1beta1").computed(),
 ];
 
 const fn row(
