@@ -36,6 +36,10 @@ pub struct Config {
     pub cluster_domain: String,
     /// What the node offers to the scheduler.
     pub capacity: Capacity,
+    /// Whether what pods may use is limited, and what they use is counted, through control groups.
+    pub resource_limits: bool,
+    /// How many processes a pod may have, where limits are enforced. Without it, as many as the node.
+    pub pod_processes: Option<u32>,
     /// Labels of the Node, beside those every node has.
     pub labels: BTreeMap<String, String>,
     /// Taints of a new Node.
@@ -121,6 +125,8 @@ impl Default for Config {
             cluster_dns: None,
             cluster_domain: "cluster.local".to_owned(),
             capacity: Capacity::default(),
+            resource_limits: true,
+            pod_processes: Some(16_384),
             labels: BTreeMap::new(),
             taints: Vec::new(),
             allow_host_path: false,

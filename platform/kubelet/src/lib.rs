@@ -25,10 +25,11 @@
 //! keeps the node alive in the API; `socket` hands over connections into the node's network; `logs` serves the API server, with an
 //! `exec`, `attach` or `port-forward` for everybody who is at a pod. Per port of a Service a `service`, and per connection to it a
 //! `proxied`. Of the owner `kubelet-plumbing`, which ends after those: per pod a `shim` (the connection to it), per container `probes`
-//! and, while they run, `post-start` and `pre-stop`; `events`; and `netlink`.
+//! and, while they run, `post-start` and `pre-stop`; per ConfigMap and Secret in a volume a `reference`; `events`; and `netlink`.
 
 mod access;
 pub mod anchor;
+mod cgroups;
 mod client;
 mod config;
 mod descriptor;
@@ -44,12 +45,15 @@ mod network;
 mod node;
 mod persistent_volumes;
 mod pods;
+mod pressure;
 mod process;
+mod quantity;
 mod remove;
 mod server;
 mod service;
 mod services;
 pub mod shim;
+mod statistics;
 mod streaming;
 
 pub use self::config::{Capacity, Config, Namespaces, Taint, Tls};

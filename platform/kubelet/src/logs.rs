@@ -2,6 +2,7 @@
 
 use std::io::SeekFrom;
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
@@ -111,7 +112,19 @@ impl Reader {
                 if from_older == 0 {
                     older = None;
                     if file.read_buf(&mut pending).await? == 0 {
-                        break;
+                        let own = number(&file.metadata().await?);
+                        // In the moment between two files there is none; the next one is a change.
+                        if std::fs::metadata(&path).map_or(true, |found| number(&found) == own) {
+                            break;
+                        }
+                        // Put aside because it was full; nothing is written into it any more.
+                        if file.read_buf(&mut pending).await? == 0 {
+                            let aside = File::open(path.with_extension("log.1")).await?;
+                            // Another one was full before anybody looked.
+                            let unseen = number(&aside.metadata().await?) != own;
+                            older = unseen.then_some(aside);
+                            file = File::open(&path).await?;
+                        }
                     }
                 }
                 while let Some(end) = pending.iter().position(|byte| *byte == b'\n') {
@@ -143,10 +156,6 @@ impl Reader {
                 () = ended => {}
                 () = lines.closed() => return Ok(()),
             }
-            if std::fs::metadata(&path)?.len() < file.stream_position().await? {
-                // Put aside because it was full: what follows is in a new one.
-                file = File::open(&path).await?;
-            }
         }
     }
 
@@ -162,6 +171,11 @@ impl Reader {
             _ => text.to_vec(),
         }
     }
+}
+
+/// What tells a file from another that has its name.
+fn number(file: &std::fs::Metadata) -> u64 {
+    file.ino()
 }
 
 /// What was printed in a line of a log.

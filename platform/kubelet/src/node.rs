@@ -23,9 +23,13 @@ use serde_json::json;
 use tokio::time::{MissedTickBehavior, interval, sleep};
 use tracing::{info, warn};
 
+use crate::cgroups::Cgroups;
 use crate::config::Config;
+use crate::pressure;
 
 const LEASE_NAMESPACE: &str = "kube-node-lease";
+/// Whether limits of pods are more than words here.
+const LIMITS: &str = "ResourceLimits";
 const LEASE_SECONDS: i32 = 40;
 const RENEWAL: Duration = Duration::from_secs(10);
 
@@ -36,6 +40,7 @@ pub(crate) struct Registration {
     pub(crate) config: Config,
     pub(crate) address: Ipv4Addr,
     pub(crate) clock: Clock,
+    pub(crate) cgroups: Cgroups,
 }
 
 impl Registration {
@@ -202,16 +207,24 @@ impl Registration {
                 last_heartbeat_time: Some(seconds(now)),
             }
         };
-        // Tools expect these to be there; what nobody measured is neither true nor false.
-        let unwatched = |kind: &str, message: &str| condition(kind, "Unknown", "NotApplicable", message);
+        let [memory, disk, processes] = pressure::measure(&self.config.root).map(|one| {
+            let (status, reason, message) = one.in_words();
+            condition(one.kind, status, reason, message)
+        });
         let address = |kind: &str, address: String| NodeAddress { type_: kind.to_owned(), address };
         NodeStatus {
             capacity: Some(capacity.clone()),
             allocatable: Some(capacity),
             conditions: Some(vec![
-                unwatched("MemoryPressure", "memory is not watched on this node"),
-                unwatched("DiskPressure", "the disk is not watched on this node"),
-                unwatched("PIDPressure", "processes are not counted on this node"),
+                memory,
+                disk,
+                processes,
+                match self.cgroups.shortfall() {
+                    None => {
+                        condition(LIMITS, "True", "Enforced", "limits are enforced through control groups")
+                    }
+                    Some(shortfall) => condition(LIMITS, "False", shortfall.reason, &shortfall.message),
+                },
                 condition("Ready", "True", "KubeletReady", "namespaces, network and proxy are in place"),
             ]),
             addresses: Some(vec![
@@ -256,20 +269,30 @@ fn says_the_same(present: &NodeStatus, new: &NodeStatus) -> bool {
 }
 
 fn capacity(config: &Config) -> BTreeMap<String, Quantity> {
-    let cpu = config.capacity.cpu.clone().unwrap_or_else(|| {
-        std::thread::available_parallelism().map_or(1, std::num::NonZero::get).to_string()
-    });
-    let memory = config.capacity.memory.clone().unwrap_or_else(|| {
+    BTreeMap::from([
+        ("cpu".to_owned(), Quantity(processors(config))),
+        ("memory".to_owned(), Quantity(memory(config))),
+        ("pods".to_owned(), Quantity(config.capacity.pods.to_string())),
+    ])
+}
+
+/// The processors that pods share, as a quantity.
+pub(crate) fn processors(config: &Config) -> String {
+    config
+        .capacity
+        .cpu
+        .clone()
+        .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, std::num::NonZero::get).to_string())
+}
+
+/// The memory that pods share, as a quantity.
+pub(crate) fn memory(config: &Config) -> String {
+    config.capacity.memory.clone().unwrap_or_else(|| {
         let total = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
         let kibibytes = total.lines().find_map(|line| line.strip_prefix("MemTotal:"));
         let kibibytes = kibibytes.and_then(|rest| rest.split_ascii_whitespace().next()).unwrap_or("0");
         format!("{kibibytes}Ki")
-    });
-    BTreeMap::from([
-        ("cpu".to_owned(), Quantity(cpu)),
-        ("memory".to_owned(), Quantity(memory)),
-        ("pods".to_owned(), Quantity(config.capacity.pods.to_string())),
-    ])
+    })
 }
 
 fn architecture() -> &'static str {

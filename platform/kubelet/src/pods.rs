@@ -19,6 +19,7 @@ use pilothouse_runtime::reconcile::Handle;
 use pilothouse_runtime::{Clock, Next, Reconcile, TaskError, Tasks};
 use tracing::{Instrument as _, info_span};
 
+use crate::cgroups::Cgroups;
 use crate::config::Config;
 use crate::images::Images;
 use crate::metrics::Metrics;
@@ -35,18 +36,23 @@ mod objects;
 mod plan;
 mod probes;
 pub(crate) mod record;
+mod referenced;
+mod references;
 mod report;
+mod resource_fields;
 pub(crate) mod sandbox;
 pub(crate) mod session;
-mod specification;
+pub(crate) mod specification;
 mod starting;
 mod status;
 mod termination;
+mod tokens;
 mod volumes;
 mod watching;
 
 use events::Events;
 pub(crate) use local::Local;
+use referenced::Referenced;
 pub(crate) use volumes::{host_path, is_below};
 
 /// A pod that was removed from the API without its node's knowledge is not waited for any longer than this.
@@ -68,6 +74,7 @@ pub(crate) struct Surroundings {
     pub(crate) pods: Informer<Pod>,
     pub(crate) services: Informer<Service>,
     pub(crate) metrics: Metrics,
+    pub(crate) cgroups: Cgroups,
 }
 
 /// The reconciler. A cheap handle.
@@ -80,6 +87,7 @@ struct Inner {
     surroundings: Surroundings,
     images: Images,
     events: Events,
+    referenced: Referenced,
     pool: Mutex<Pool>,
     /// By uid.
     locals: Mutex<HashMap<String, Arc<Local>>>,
@@ -119,16 +127,22 @@ impl Pods {
         let images = Images::new(surroundings.program.clone());
         let Surroundings { client, clock, config, tasks, .. } = &surroundings;
         let events = Events::start(client.clone(), clock.clone(), config.node_name.clone(), tasks);
+        let referenced = Referenced::new(client.clone(), tasks.clone(), waker.clone());
         let inner = Inner {
             surroundings,
             images,
             events,
+            referenced,
             pool: Mutex::new(pool),
             locals: Mutex::default(),
             waker,
             stopping: AtomicBool::new(false),
         };
         Self { inner: Arc::new(inner) }
+    }
+
+    pub(crate) fn cgroups(&self) -> &Cgroups {
+        &self.around().cgroups
     }
 
     pub(crate) fn now(&self) -> jiff::Timestamp {
@@ -152,7 +166,7 @@ impl Pods {
         self.locals().values().filter(|local| local.record().key() == *key).cloned().collect()
     }
 
-    fn all_locals(&self) -> Vec<Arc<Local>> {
+    pub(crate) fn all_locals(&self) -> Vec<Arc<Local>> {
         self.locals().values().cloned().collect()
     }
 

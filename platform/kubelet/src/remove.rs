@@ -7,6 +7,7 @@ use std::path::Path;
 use nix::sys::signal::Signal;
 
 use crate::anchor;
+use crate::cgroups;
 use crate::error::Error;
 use crate::failure::{Doing as _, Failure};
 use crate::pods::record;
@@ -43,6 +44,7 @@ fn remove_or_fail(root: &Path) -> Result<usize, Failure> {
             _ => {}
         }
     }
+    cgroups::remove(root).doing(|| "removing the node's control groups".into())?;
     if let Some(anchor) = anchor::find(root)? {
         end(anchor)?;
     }

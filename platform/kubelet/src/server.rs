@@ -24,16 +24,18 @@ use crate::access::Access;
 use crate::logs::{self, Reader, Wanted};
 use crate::pods::{Local, Pods};
 use crate::shim::protocol::Streams;
+use crate::statistics::Statistics;
 use crate::streaming::upgrade::{self, Protocol};
 use crate::streaming::{self, command, port_forward, spdy, websocket};
 
 #[derive(Clone)]
 struct Context {
     pods: Pods,
+    statistics: Statistics,
     tasks: Tasks,
 }
 
-pub(crate) fn router(pods: Pods, tasks: Tasks, access: Access) -> Router {
+pub(crate) fn router(pods: Pods, statistics: Statistics, tasks: Tasks, access: Access) -> Router {
     let exec = || get(exec).post(exec);
     let attach = || get(attach).post(attach);
     let forward = || get(forward).post(forward);
@@ -42,7 +44,9 @@ pub(crate) fn router(pods: Pods, tasks: Tasks, access: Access) -> Router {
         .route("/exec/{namespace}/{pod}/{container}", exec())
         .route("/attach/{namespace}/{pod}/{container}", attach())
         .route("/portForward/{namespace}/{pod}", forward())
-        .with_state(Arc::new(Context { pods, tasks }))
+        .route("/stats/summary", get(summary))
+        .route("/metrics/resource", get(resource_metrics))
+        .with_state(Arc::new(Context { pods, statistics, tasks }))
         .layer(from_fn_with_state(Arc::new(access), check))
         .route("/healthz", get(|| async { "ok" }))
 }
@@ -53,6 +57,19 @@ async fn check(State(access): State<Arc<Access>>, request: Request, next: Next) 
         Ok(()) => next.run(request).await,
         Err(refused) => (StatusCode::FORBIDDEN, refused).into_response(),
     }
+}
+
+/// The window that rates in an answer are over, in seconds.
+const WINDOW: &str = "x-pilothouse-window";
+
+async fn summary(State(context): State<Arc<Context>>) -> Response {
+    let (document, window) = context.statistics.summary().await;
+    ([(WINDOW, window.as_secs_f64().to_string())], axum::Json(document)).into_response()
+}
+
+async fn resource_metrics(State(context): State<Arc<Context>>) -> Response {
+    let text = context.statistics.resource_metrics().await;
+    ([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text).into_response()
 }
 
 async fn container_logs(

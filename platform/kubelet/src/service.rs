@@ -17,6 +17,7 @@ use tokio::net::TcpStream;
 use tracing::info;
 
 use crate::access::Access;
+use crate::cgroups::Cgroups;
 use crate::client;
 use crate::config::{Config, Namespaces};
 use crate::enter::{self, Entered};
@@ -28,6 +29,7 @@ use crate::persistent_volumes::PersistentVolumes;
 use crate::pods::{Pods, Surroundings, Waker};
 use crate::server;
 use crate::services::{SERVICE_LABEL, Services};
+use crate::statistics::Statistics;
 
 /// How long tasks may take to end.
 const DRAIN: Duration = Duration::from_secs(10);
@@ -185,11 +187,13 @@ impl Service {
 
     async fn start(&mut self) -> Result<Pods, Error> {
         let tasks = self.tasks.clone();
+        let cgroups = Cgroups::open(&self.config.root, self.config.resource_limits);
         let registration = Registration {
             client: self.client.clone(),
             config: self.config.clone(),
             address: self.network.node_address(),
             clock: self.clock.clone(),
+            cgroups: cgroups.clone(),
         };
         let node = registration.ensure().await;
         let range = self.pod_range().await?;
@@ -198,12 +202,13 @@ impl Service {
             confined.map_err(|failure| Error::setup("the node's network")(failure.into()))?;
         }
         let services = self.start_services();
-        let pods = self.start_pods(range, services).await?;
+        let pods = self.start_pods(range, services, cgroups).await?;
         self.start_persistent_volumes();
         if let Some(listener) = self.listener.take() {
             let trusted = self.config.api_servers.clone();
+            let statistics = Statistics::new(pods.clone(), self.config.clone());
             let access = Access::new(self.client.clone(), self.config.node_name.clone(), trusted);
-            let router = server::router(pods.clone(), tasks.clone(), access);
+            let router = server::router(pods.clone(), statistics, tasks.clone(), access);
             let app = Stack::new(self.http_metrics.clone()).around(router);
             if let Some(certificates) = listener.certificates() {
                 certificates.watch(&tasks);
@@ -269,7 +274,12 @@ impl Service {
         services
     }
 
-    async fn start_pods(&self, range: Range, services: Informer<KubernetesService>) -> Result<Pods, Error> {
+    async fn start_pods(
+        &self,
+        range: Range,
+        services: Informer<KubernetesService>,
+        cgroups: Cgroups,
+    ) -> Result<Pods, Error> {
         let waker = Waker::default();
         let selected = watcher::Config::default().fields(&format!("spec.nodeName={}", self.config.node_name));
         let waking = waker.clone();
@@ -286,6 +296,7 @@ impl Service {
             pods: informer.informer(),
             services,
             metrics: self.metrics.clone(),
+            cgroups,
         };
         let pods = Pods::new(surroundings, Pool::new(range), waker.clone());
         // Before the first pass: what is there already must be known before anything is started.

@@ -37,6 +37,7 @@ impl Pods {
             }
             self.locals().insert(record.uid, local);
         }
+        self.around().cgroups.remove_others(&self.locals().keys().cloned().collect());
         Ok(())
     }
 

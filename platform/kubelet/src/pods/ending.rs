@@ -67,6 +67,8 @@ impl Pods {
         grace: Duration,
     ) -> Result<Option<Duration>, TaskError> {
         let (deadline, first) = local.begin_to_end(grace);
+        let record = local.record();
+        self.inner.referenced.release(&record.uid, &record.key());
         if let Some(sandbox) = local.sandbox() {
             let state = sandbox.state().unwrap_or_default();
             let running = state.containers.iter().filter(|(_, container)| container.is_running());
@@ -74,6 +76,7 @@ impl Pods {
             let left = deadline.saturating_duration_since(Instant::now());
             if !running.is_empty() && !left.is_zero() {
                 for container in running.iter().filter(|_| first) {
+                    self.note_stopping(local, container);
                     self.ask_to_end(local, &sandbox, container, left).await?;
                 }
                 return Ok(Some(left));
@@ -82,6 +85,8 @@ impl Pods {
         if let Some(shim) = record::shim(&local.folder) {
             sandbox::end(shim).await?;
         }
+        let (cgroups, uid) = (self.around().cgroups.clone(), record.uid);
+        tokio::task::spawn_blocking(move || cgroups.remove_pod(&uid)).await??;
         local.set_sandbox(None);
         if let Some(address) = local.address() {
             if address != self.node_address() {

@@ -7,6 +7,7 @@ use k8s_openapi::api::core::v1::{Container, EnvVar, Pod};
 use kube::ResourceExt as _;
 
 use super::objects::{Objects, Place, Unresolved, field};
+use super::resource_fields::resource_field;
 use super::specification::container_is_privileged;
 use crate::images::Image;
 use crate::shim::protocol::{self, Input, Mount};
@@ -65,6 +66,8 @@ impl Parts<'_> {
                 _ => Input::None,
             },
             terminal: self.container.tty.unwrap_or(false),
+            cgroup: None,
+            expendability: None,
         })
     }
 
@@ -111,6 +114,10 @@ impl Parts<'_> {
         };
         if let Some(reference) = &source.field_ref {
             return field(self.pod, self.place, &reference.field_path).map(Some);
+        }
+        if let Some(reference) = &source.resource_field_ref {
+            let own = Some(self.container.name.as_str());
+            return resource_field(self.pod, own, reference, self.place.allocatable).map(Some);
         }
         let (kind, name, key, optional, entries) = if let Some(reference) = &source.config_map_key_ref {
             let optional = reference.optional.unwrap_or(false);

@@ -6,7 +6,10 @@
 use std::collections::HashMap;
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{ContainerStatus, Event, EventSource, ObjectReference, Pod, PodStatus};
+use k8s_openapi::api::core::v1::{
+    ContainerState, ContainerStateTerminated, ContainerStatus, Event, EventSource, ObjectReference, Pod,
+    PodStatus,
+};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, ResourceExt as _};
@@ -14,6 +17,8 @@ use pilothouse_runtime::{Clock, OnExit, Tasks};
 use serde_json::json;
 use tokio::sync::mpsc;
 use tracing::debug;
+
+use super::specification::all_containers;
 
 /// How many notes may wait, and how many different ones are remembered to be counted.
 const WAITING: usize = 1024;
@@ -127,6 +132,17 @@ fn changes(pod: &Pod, before: Option<&PodStatus>, after: &PodStatus) -> Vec<Chan
                 None => say(Kind::Normal, "Started", format!("Started container {name}")),
             }
         }
+        if let Some(ended) = last_end(&status)
+            && ended.reason.as_deref() == Some("OOMKilled")
+            && old.and_then(last_end).is_none_or(|old| old.finished_at != ended.finished_at)
+        {
+            let limit = limit_in_words(pod, name);
+            say(
+                Kind::Warning,
+                "OOMKilling",
+                format!("Container {name} was killed: it ran out of memory{limit}"),
+            );
+        }
         let waiting =
             |status: &ContainerStatus| status.state.as_ref().and_then(|state| state.waiting.clone());
         let Some(waits) = waiting(&status) else { continue };
@@ -146,6 +162,8 @@ fn changes(pod: &Pod, before: Option<&PodStatus>, after: &PodStatus) -> Vec<Chan
             Some("ErrImagePull") => {
                 say(Kind::Warning, "Failed", format!("Failed to pull image \"{}\": {message}", status.image));
                 say(Kind::Warning, "Failed", "Error: ErrImagePull".to_owned());
+                say(Kind::Normal, "BackOff", format!("Back-off pulling image \"{}\"", status.image));
+                say(Kind::Warning, "Failed", "Error: ImagePullBackOff".to_owned());
             }
             Some("CreateContainerConfigError") => say(Kind::Warning, "Failed", format!("Error: {message}")),
             Some("ContainerCreating") if !message.is_empty() => {
@@ -155,6 +173,23 @@ fn changes(pod: &Pod, before: Option<&PodStatus>, after: &PodStatus) -> Vec<Chan
         }
     }
     found
+}
+
+/// How a container ended last.
+fn last_end(status: &ContainerStatus) -> Option<&ContainerStateTerminated> {
+    let of =
+        |state: &'_ Option<ContainerState>| state.as_ref().is_some_and(|state| state.terminated.is_some());
+    let state = if of(&status.state) { &status.state } else { &status.last_state };
+    state.as_ref()?.terminated.as_ref()
+}
+
+fn limit_in_words(pod: &Pod, container: &str) -> String {
+    let container = all_containers(pod).find(|one| one.name == container);
+    let limits = container.and_then(|one| one.resources.as_ref()?.limits.as_ref());
+    limits
+        .and_then(|limits| limits.get("memory"))
+        .map(|limit| format!(" (limit {})", limit.0))
+        .unwrap_or_default()
 }
 
 // === impl Writer ===
@@ -247,10 +282,21 @@ mod tests {
             ["BackOff: Back-off restarting failed container main in pod web_a(u)"]
         );
         assert_eq!(said(Some(&crashing), &crashing), Vec::<String>::new());
+        let killed = status(json!({ "terminated": { "exitCode": 137, "reason": "OOMKilled" } }), 0);
+        assert_eq!(
+            said(Some(&running(0)), &killed),
+            ["OOMKilling: Container main was killed: it ran out of memory"]
+        );
+        assert_eq!(said(Some(&killed), &killed), Vec::<String>::new());
         let unknown = said(Some(&creating), &waits("ErrImagePull", "what can run"));
         assert_eq!(
             unknown,
-            ["Failed: Failed to pull image \"busybox\": what can run", "Failed: Error: ErrImagePull"]
+            [
+                "Failed: Failed to pull image \"busybox\": what can run",
+                "Failed: Error: ErrImagePull",
+                "BackOff: Back-off pulling image \"busybox\"",
+                "Failed: Error: ImagePullBackOff",
+            ]
         );
     }
 }

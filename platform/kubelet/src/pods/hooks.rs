@@ -49,10 +49,15 @@ impl Pods {
         local: &Arc<Local>,
         sandbox: &Sandbox,
         container: &Container,
+        attempt: u32,
     ) {
         let Some(handler) = handler(container, false).cloned() else { return };
         let Some(address) = local.address() else { return };
-        let subject = Subject { address, container: Arc::new(container.clone()), sandbox: sandbox.clone() };
+        let folder = local.folder.clone();
+        let subject = Subject { address, container: Arc::new(container.clone()), folder };
+        // Until that is done it does not count as running.
+        local.hold(&container.name, attempt);
+        let (local, waker) = (local.clone(), self.inner.waker.clone());
         let (sandbox, name) = (sandbox.clone(), container.name.clone());
         let (events, about) = (self.inner.events.clone(), super::events::about(pod, Some(&name)));
         self.around().tasks.spawn("post-start", OnExit::Expendable, async move {
@@ -64,10 +69,29 @@ impl Pods {
                     "FailedPostStartHook",
                     format!("PostStartHook failed: {error}"),
                 );
-                sandbox.tell(Request::Signal { container: name, signal: Signal::SIGKILL as i32 }).await?;
+                let signal = Signal::SIGKILL as i32;
+                // The pod may have been ended meanwhile.
+                let _ = sandbox.tell(Request::Signal { container: name.clone(), signal }).await;
             }
+            local.let_go(&name, attempt);
+            waker.wake(local.record().key());
             Ok(())
         });
+    }
+
+    /// The pod as the API has it, if it still does.
+    fn pod_of(&self, local: &Local) -> Option<Arc<Pod>> {
+        let record = local.record();
+        let pod = self.around().pods.get(&record.key());
+        pod.filter(|pod| pod.metadata.uid.as_ref() == Some(&record.uid))
+    }
+
+    pub(super) fn note_stopping(&self, local: &Local, container: &str) {
+        if let Some(pod) = self.pod_of(local) {
+            let about = super::events::about(&pod, Some(container));
+            let message = format!("Stopping container {container}");
+            self.inner.events.note(&about, Kind::Normal, "Killing", message);
+        }
     }
 
     /// Asks a container to end, after what it wants done before. Whoever calls kills it when its time is over.
@@ -79,20 +103,14 @@ impl Pods {
         left: Duration,
     ) -> std::io::Result<()> {
         let request = Request::Signal { container: name.to_owned(), signal: Signal::SIGTERM as i32 };
-        let record = local.record();
-        let pod = self.around().pods.get(&record.key());
-        let pod = pod.filter(|pod| pod.metadata.uid.as_ref() == Some(&record.uid));
+        let pod = self.pod_of(local);
         let container =
             pod.as_ref().and_then(|pod| all_containers(pod).find(|one| one.name == name).cloned());
-        if let Some(pod) = &pod {
-            let about = super::events::about(pod, Some(name));
-            self.inner.events.note(&about, Kind::Normal, "Killing", format!("Stopping container {name}"));
-        }
         let hook = container.as_ref().and_then(|container| handler(container, true)).cloned();
         let (Some(container), Some(handler), Some(address)) = (container, hook, local.address()) else {
             return sandbox.tell(request).await;
         };
-        let subject = Subject { address, container: Arc::new(container), sandbox: sandbox.clone() };
+        let subject = Subject { address, container: Arc::new(container), folder: local.folder.clone() };
         let (sandbox, name) = (sandbox.clone(), name.to_owned());
         self.around().tasks.spawn("pre-stop", OnExit::Expendable, async move {
             if let Err(error) = carry_out(&subject, &handler, left).await {

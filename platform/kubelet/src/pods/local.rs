@@ -1,6 +1,6 @@
 //! What this process knows of a pod on its node.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -12,7 +12,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::plan::{Health, count_failures};
 use super::record::Record;
+use super::references::Reference;
 use super::sandbox::Sandbox;
+use super::tokens::Tokens;
 use super::volumes::Made;
 use crate::files::read_json;
 use crate::shim::protocol::State;
@@ -21,6 +23,7 @@ use crate::shim::protocol::State;
 #[derive(Debug)]
 pub(crate) struct Local {
     pub(crate) folder: PathBuf,
+    pub(crate) tokens: Tokens,
     inner: Mutex<Inner>,
 }
 
@@ -29,12 +32,16 @@ struct Inner {
     record: Record,
     sandbox: Option<Sandbox>,
     volumes: Option<Made>,
+    /// What a container waits for before it can be started.
+    awaited: Option<Reference>,
     watched: BTreeMap<String, Watched>,
     /// By container: the attempt that was counted last, and the failures in a row up to it.
     failures: BTreeMap<String, (u32, u32)>,
     reported: Option<PodStatus>,
     /// When its containers are killed, once it is being ended.
     deadline: Option<Instant>,
+    /// Containers, and which attempt of each, that were started and for which something is still to be done.
+    held: BTreeMap<String, u32>,
 }
 
 #[derive(Debug)]
@@ -54,12 +61,14 @@ impl Local {
             record,
             sandbox: None,
             volumes: None,
+            awaited: None,
             watched: BTreeMap::new(),
             failures: BTreeMap::new(),
             reported: None,
             deadline: None,
+            held: BTreeMap::new(),
         };
-        Self { folder, inner: Mutex::new(inner) }
+        Self { folder, tokens: Tokens::default(), inner: Mutex::new(inner) }
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -109,6 +118,39 @@ impl Local {
 
     pub(crate) fn set_volumes(&self, volumes: Made) {
         self.lock().volumes = Some(volumes);
+    }
+
+    /// An attempt of a container does not count as running for now.
+    pub(crate) fn hold(&self, container: &str, attempt: u32) {
+        self.lock().held.insert(container.to_owned(), attempt);
+    }
+
+    pub(crate) fn let_go(&self, container: &str, attempt: u32) {
+        let mut inner = self.lock();
+        if inner.held.get(container) == Some(&attempt) {
+            inner.held.remove(container);
+        }
+    }
+
+    pub(crate) fn is_held(&self, container: &str, attempt: u32) -> bool {
+        self.lock().held.get(container) == Some(&attempt)
+    }
+
+    /// The containers that do not count as running for now.
+    pub(crate) fn held(&self, state: &State) -> BTreeSet<String> {
+        let inner = self.lock();
+        let is_current = |(name, attempt): &(&String, &u32)| {
+            state.containers.get(*name).is_some_and(|one| one.attempt == **attempt && one.is_running())
+        };
+        inner.held.iter().filter(is_current).map(|(name, _)| name.clone()).collect()
+    }
+
+    pub(crate) fn awaited(&self) -> Option<Reference> {
+        self.lock().awaited.clone()
+    }
+
+    pub(crate) fn set_awaited(&self, awaited: Option<Reference>) {
+        self.lock().awaited = awaited;
     }
 
     pub(crate) fn reported(&self) -> Option<PodStatus> {
@@ -206,12 +248,8 @@ impl Local {
 fn last_state(folder: &Path) -> State {
     let mut state: State = read_json(&folder.join("state.json")).ok().flatten().unwrap_or_default();
     for container in state.containers.values_mut().filter(|container| container.is_running()) {
-        container.run.exit = Some(crate::shim::protocol::Exit {
-            code: 137,
-            signal: Some(9),
-            finished_at: pilothouse_runtime::Clock::system().now(),
-            start_error: None,
-        });
+        container.run.exit =
+            Some(crate::shim::protocol::Exit::killed(pilothouse_runtime::Clock::system().now()));
     }
     state
 }

@@ -1,9 +1,14 @@
 //! What pods refer to: fields of their own, ConfigMaps and Secrets.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
 use kube::{Api, ResourceExt as _};
+
+use super::referenced::{Content, Referenced, Seen};
+use super::references::{Kind, Reference};
+use super::resource_fields::Allocatable;
 
 /// A reference that leads nowhere, for now.
 #[derive(Debug, thiserror::Error)]
@@ -21,69 +26,119 @@ pub(crate) enum Unresolved {
         #[source]
         source: Box<kube::Error>,
     },
+    #[error("{reference} could not be read: {cause}")]
+    Unseen { reference: Reference, cause: String },
     #[error("{0}")]
     Other(String),
 }
 
+/// The entries of an object, or nothing if it is missing and may be.
+type Entries = Option<BTreeMap<String, Vec<u8>>>;
+
 /// Reads what a pod refers to in its own namespace.
 pub(crate) struct Objects {
-    client: kube::Client,
+    source: Source,
     namespace: String,
 }
 
+/// Where objects are read from.
+enum Source {
+    /// The server, which is asked every time.
+    Server(kube::Client),
+    /// What is watched for the pod.
+    Watched(Referenced),
+}
+
 impl Objects {
+    /// As they are now.
     pub(crate) fn new(client: kube::Client, namespace: impl Into<String>) -> Self {
-        Self { client, namespace: namespace.into() }
+        Self { source: Source::Server(client), namespace: namespace.into() }
+    }
+
+    /// As they were last heard of. Whoever asks holds them.
+    pub(crate) fn watched(referenced: Referenced, namespace: impl Into<String>) -> Self {
+        Self { source: Source::Watched(referenced), namespace: namespace.into() }
     }
 
     /// The entries of a ConfigMap; nothing if it is missing and may be.
-    pub(crate) async fn config_map(
-        &self,
-        name: &str,
-        optional: bool,
-    ) -> Result<Option<BTreeMap<String, Vec<u8>>>, Unresolved> {
-        let api: Api<ConfigMap> = Api::namespaced(self.client.clone(), &self.namespace);
-        let found = api.get_opt(name).await;
-        let Some(found) = self.present("ConfigMap", name, optional, found)? else { return Ok(None) };
-        let mut entries: BTreeMap<String, Vec<u8>> =
-            found.data.unwrap_or_default().into_iter().map(|(key, text)| (key, text.into_bytes())).collect();
-        entries.extend(found.binary_data.unwrap_or_default().into_iter().map(|(key, bytes)| (key, bytes.0)));
-        Ok(Some(entries))
+    pub(crate) async fn config_map(&self, name: &str, optional: bool) -> Result<Entries, Unresolved> {
+        let content = match &self.source {
+            Source::Server(client) => {
+                let found = Api::<ConfigMap>::namespaced(client.clone(), &self.namespace).get_opt(name).await;
+                found.map_err(unread(Kind::ConfigMap, name))?.map(Content::from).map(Arc::new)
+            }
+            Source::Watched(referenced) => self.seen(referenced, Kind::ConfigMap, name).await?,
+        };
+        self.entries(Kind::ConfigMap, name, optional, content)
     }
 
     /// The entries of a Secret; nothing if it is missing and may be.
-    pub(crate) async fn secret(
-        &self,
-        name: &str,
-        optional: bool,
-    ) -> Result<Option<BTreeMap<String, Vec<u8>>>, Unresolved> {
-        let api: Api<Secret> = Api::namespaced(self.client.clone(), &self.namespace);
-        let found = api.get_opt(name).await;
-        let Some(found) = self.present("Secret", name, optional, found)? else { return Ok(None) };
-        Ok(Some(found.data.unwrap_or_default().into_iter().map(|(key, bytes)| (key, bytes.0)).collect()))
+    pub(crate) async fn secret(&self, name: &str, optional: bool) -> Result<Entries, Unresolved> {
+        let content = match &self.source {
+            Source::Server(client) => {
+                let found = Api::<Secret>::namespaced(client.clone(), &self.namespace).get_opt(name).await;
+                found.map_err(unread(Kind::Secret, name))?.map(Content::from).map(Arc::new)
+            }
+            Source::Watched(referenced) => self.seen(referenced, Kind::Secret, name).await?,
+        };
+        self.entries(Kind::Secret, name, optional, content)
     }
 
-    fn present<T>(
+    async fn seen(
         &self,
-        kind: &'static str,
+        referenced: &Referenced,
+        kind: Kind,
         name: &str,
-        optional: bool,
-        found: Result<Option<T>, kube::Error>,
-    ) -> Result<Option<T>, Unresolved> {
-        match found {
-            Ok(None) if !optional => {
-                Err(Unresolved::Missing { kind, namespace: self.namespace.clone(), name: name.to_owned() })
-            }
-            Ok(found) => Ok(found),
-            Err(error) => Err(Unresolved::Api { kind, name: name.to_owned(), source: Box::new(error) }),
+    ) -> Result<Option<Arc<Content>>, Unresolved> {
+        let reference = Reference { kind, namespace: self.namespace.clone(), name: name.to_owned() };
+        match referenced.read(&reference).await {
+            Seen::Present(content) => Ok(Some(content)),
+            Seen::Absent => Ok(None),
+            Seen::Nothing => Err(Unresolved::Unseen { reference, cause: "nobody has answered".to_owned() }),
+            Seen::Failed(cause) => Err(Unresolved::Unseen { reference, cause }),
         }
     }
+
+    fn entries(
+        &self,
+        kind: Kind,
+        name: &str,
+        optional: bool,
+        content: Option<Arc<Content>>,
+    ) -> Result<Entries, Unresolved> {
+        match content {
+            None if !optional => Err(Unresolved::Missing {
+                kind: kind.name(),
+                namespace: self.namespace.clone(),
+                name: name.to_owned(),
+            }),
+            content => Ok(content.map(|content| content.entries.clone())),
+        }
+    }
+}
+
+impl Unresolved {
+    /// The object whose change could make it good.
+    pub(crate) fn waits_for(&self, namespace: &str) -> Option<Reference> {
+        let (kind, name) = match self {
+            Self::Missing { kind, name, .. } | Self::NoKey { kind, name, .. } => (*kind, name),
+            _ => return None,
+        };
+        let kind = [Kind::ConfigMap, Kind::Secret].into_iter().find(|one| one.name() == kind)?;
+        Some(Reference { kind, namespace: namespace.to_owned(), name: name.clone() })
+    }
+}
+
+fn unread(kind: Kind, name: &str) -> impl FnOnce(kube::Error) -> Unresolved {
+    let name = name.to_owned();
+    move |error| Unresolved::Api { kind: kind.name(), name, source: Box::new(error) }
 }
 
 /// Where a pod is, as far as it may know.
 pub(crate) struct Place<'a> {
     pub(crate) pod_address: &'a str,
     pub(crate) node_address: &'a str,
+    pub(crate) allocatable: &'a Allocatable,
 }
 
 /// A field of the downward API.

@@ -1,6 +1,6 @@
 //! What to do next with the containers of a pod: a pure function of its specification and of what became of them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -35,6 +35,8 @@ pub(crate) struct Observed<'a, 'o> {
     pub(crate) health: &'o BTreeMap<String, Health>,
     /// How often in a row each container ended soon.
     pub(crate) failures: &'o BTreeMap<String, u32>,
+    /// Those that were started and do not count as running yet.
+    pub(crate) held: &'o BTreeSet<String>,
     pub(crate) images: &'o Images,
     pub(crate) now: Timestamp,
 }
@@ -124,8 +126,8 @@ pub(crate) fn plan<'a>(observed: &Observed<'a, '_>) -> Plan<'a> {
         }
     }
     plan.initialized &= !failed;
-    let any_started =
-        containers(observed.pod).iter().any(|one| observed.state.containers.contains_key(&one.name));
+    let counts = |name: &str| observed.state.containers.contains_key(name) && !observed.held.contains(name);
+    let any_started = containers(observed.pod).iter().any(|one| counts(&one.name));
     plan.phase = if failed {
         Phase::Failed
     } else if !plan.initialized {
@@ -150,6 +152,9 @@ impl<'a> Plan<'a> {
             return self.start(observed, container, 0);
         };
         let Some(exit) = &state.run.exit else {
+            if observed.held.contains(&container.name) {
+                self.waits(container, "ContainerCreating", None);
+            }
             let health = observed.health.get(&container.name);
             if let Some(cause) = health.and_then(|health| health.failed.clone()) {
                 self.actions.push(Action::End { container, cause });

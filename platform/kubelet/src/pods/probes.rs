@@ -4,7 +4,10 @@
 //! a program to become ready waits for the program, not for us. Failures on the way count once a period, as they
 //! would without that haste.
 
+use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::os::fd::AsFd as _;
+use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,11 +17,12 @@ use http::{HeaderName, HeaderValue, Request};
 use hyper_util::rt::TokioIo;
 use k8s_openapi::api::core::v1::{Container, HTTPGetAction, Probe};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite};
 use tokio::net::TcpStream;
+use tokio::net::unix::pipe;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::sandbox::Sandbox;
+use super::session::Session;
 use crate::shim::protocol::{Outcome, Request as ShimRequest};
 
 mod grpc;
@@ -32,7 +36,8 @@ const EAGER: Duration = Duration::from_millis(5);
 pub(crate) struct Subject {
     pub(crate) address: Ipv4Addr,
     pub(crate) container: Arc<Container>,
-    pub(crate) sandbox: Sandbox,
+    /// Of the pod.
+    pub(crate) folder: PathBuf,
 }
 
 /// What a series of answers comes to.
@@ -43,8 +48,14 @@ pub(crate) enum Verdict {
     Failed(String),
 }
 
-/// Asks for as long as the caller keeps polling, and reports every verdict that differs from the last.
-pub(crate) async fn watch(subject: &Subject, probe: &Probe, mut report: impl FnMut(Verdict) -> bool) {
+/// Asks for as long as the caller keeps polling, and reports every verdict that differs from the last. Failures that count
+/// are told as they come, but not that of a program that has hardly begun.
+pub(crate) async fn watch(
+    subject: &Subject,
+    probe: &Probe,
+    failed: impl Fn(&str),
+    mut report: impl FnMut(Verdict) -> bool,
+) {
     let seconds = |value: Option<i32>, default: u64| {
         Duration::from_secs(
             value.and_then(|value| u64::try_from(value).ok()).filter(|value| *value > 0).unwrap_or(default),
@@ -65,9 +76,8 @@ pub(crate) async fn watch(subject: &Subject, probe: &Probe, mut report: impl FnM
     let mut counted: Option<Instant> = None;
     let mut last: Option<Verdict> = None;
     loop {
-        let answer = timeout(limit, ask(subject, probe, limit))
-            .await
-            .unwrap_or_else(|_| Err(format!("no answer within {} s", limit.as_secs())));
+        let answer =
+            timeout(limit, ask(subject, probe, limit)).await.unwrap_or_else(|_| Err(overdue(probe, limit)));
         let verdict = match answer {
             Ok(()) => {
                 failures = 0;
@@ -78,6 +88,9 @@ pub(crate) async fn watch(subject: &Subject, probe: &Probe, mut report: impl FnM
             Err(observed) => {
                 successes = 0;
                 if counted.is_none_or(|at| at.elapsed() >= period) {
+                    if counted.is_some() || succeeded_once || allowed == 1 {
+                        failed(&observed);
+                    }
                     counted = Some(Instant::now());
                     failures += 1;
                 }
@@ -116,19 +129,68 @@ async fn ask(subject: &Subject, probe: &Probe, limit: Duration) -> Result<(), St
     }
 }
 
-/// Runs a command in the container, which has to end well.
+/// In the words of whoever waits no longer.
+fn overdue(probe: &Probe, limit: Duration) -> String {
+    match &probe.exec {
+        Some(action) => {
+            let command = action.command.as_deref().unwrap_or_default().join(" ");
+            format!("command timed out: \"{command}\" timed out after {}s", limit.as_secs())
+        }
+        None => format!("context deadline exceeded: no answer within {}s", limit.as_secs()),
+    }
+}
+
+/// Runs a command in the container, which has to end well. What it printed says why it did not.
 pub(super) async fn execute(subject: &Subject, command: Vec<String>, limit: Duration) -> Result<(), String> {
     let request = ShimRequest::Execute {
         container: subject.container.name.clone(),
         command,
         timeout_milliseconds: u64::try_from(limit.as_millis()).unwrap_or(u64::MAX),
     };
-    match subject.sandbox.request(request).await {
-        Ok(Outcome::Exited(0) | Outcome::Done) => Ok(()),
-        Ok(Outcome::Exited(code)) => Err(format!("the command ended with code {code}")),
-        Ok(Outcome::Refused(reason)) => Err(reason),
+    match run(&subject.folder, request).await {
+        Ok((Outcome::Exited(0) | Outcome::Done, _)) => Ok(()),
+        Ok((Outcome::Exited(code), printed)) if printed.trim().is_empty() => {
+            Err(format!("the command ended with code {code}"))
+        }
+        Ok((Outcome::Exited(_), printed)) => Err(printed),
+        Ok((Outcome::Refused(reason), _)) => Err(reason),
         Err(error) => Err(error.to_string()),
     }
+}
+
+/// Of what a command prints, as much is kept.
+const LARGEST_OUTPUT: u64 = 4096;
+
+async fn run(folder: &Path, request: ShimRequest) -> io::Result<(Outcome, String)> {
+    let (sender, receiver) = pipe::pipe()?;
+    let mut session = {
+        // What runs there waits for whoever reads, as programs do.
+        let sender = sender.into_blocking_fd()?;
+        Session::ask(folder, request, &[sender.as_fd()]).await?
+    };
+    let mut printed = Vec::new();
+    let mut outcome = None;
+    let mut receiving = receiver.take(LARGEST_OUTPUT);
+    {
+        let mut reading = pin!(receiving.read_to_end(&mut printed));
+        tokio::select! {
+            read = &mut reading => drop(read?),
+            ended = session.outcome() => outcome = Some(ended?),
+        }
+    }
+    let outcome = match outcome {
+        Some(outcome) => {
+            // It has ended; what it left behind may go on printing, and is not waited for.
+            let left = usize::try_from(receiving.limit()).unwrap_or_default();
+            let mut rest = vec![0; left];
+            if let Ok(count) = receiving.get_ref().try_read(&mut rest) {
+                printed.extend_from_slice(&rest[..count]);
+            }
+            outcome
+        }
+        None => session.outcome().await?,
+    };
+    Ok((outcome, String::from_utf8_lossy(&printed).into_owned()))
 }
 
 fn address(subject: &Subject, host: Option<&str>, port: &IntOrString) -> Result<SocketAddr, String> {
@@ -149,7 +211,14 @@ fn address(subject: &Subject, host: Option<&str>, port: &IntOrString) -> Result<
 }
 
 async fn connect(address: SocketAddr) -> Result<TcpStream, String> {
-    TcpStream::connect(address).await.map_err(|error| format!("{address}: {error}"))
+    TcpStream::connect(address).await.map_err(|error| {
+        let why = match error.kind() {
+            io::ErrorKind::ConnectionRefused => "connection refused".to_owned(),
+            io::ErrorKind::HostUnreachable => "no route to host".to_owned(),
+            _ => error.to_string(),
+        };
+        format!("dial tcp {address}: connect: {why}")
+    })
 }
 
 pub(super) async fn get(subject: &Subject, action: &HTTPGetAction) -> Result<(), String> {
@@ -167,7 +236,9 @@ pub(super) async fn get(subject: &Subject, action: &HTTPGetAction) -> Result<(),
         let value = HeaderValue::try_from(&header.value).map_err(|error| error.to_string())?;
         request.headers_mut().insert(name, value);
     }
-    let stream = connect(address).await?;
+    let scheme = if action.scheme.as_deref() == Some("HTTPS") { "https" } else { "http" };
+    let stream =
+        connect(address).await.map_err(|why| format!("Get \"{scheme}://{address}{path}\": {why}"))?;
     if action.scheme.as_deref() == Some("HTTPS") {
         let stream =
             trusting::connect(stream, address.ip()).await.map_err(|error| format!("{address}: {error}"))?;
@@ -196,6 +267,6 @@ async fn exchange(
     if status.is_success() || status.is_redirection() {
         Ok(())
     } else {
-        Err(format!("the answer was {status}"))
+        Err(format!("HTTP probe failed with statuscode: {}", status.as_u16()))
     }
 }

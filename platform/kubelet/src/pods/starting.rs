@@ -13,18 +13,19 @@ use tracing::{info, warn};
 
 use super::environment::Parts;
 use super::local::Local;
-use super::objects::{Objects, Place};
+use super::objects::{Objects, Place, Unresolved};
 use super::plan::{Action, Observed, Phase, Plan, Waiting, plan};
 use super::record::{self, Record};
+use super::resource_fields::Allocatable;
 use super::sandbox::{self, Sandbox};
-use super::volumes::{Made, Volumes};
-use super::{Pods, etc, events, specification, termination, watching};
+use super::volumes::{Basis, Made, Volumes};
+use super::{Pods, etc, events, references, specification, termination, watching};
+use crate::cgroups::{self, Controller, PodAmounts};
 use crate::files::write_json;
 use crate::shim::protocol::{self, Request};
 
-/// How long volumes with content from the API are left alone. Whoever changes a Secret finds it in the pods after this and
-/// the next pass.
-const FRESH: jiff::SignedDuration = jiff::SignedDuration::from_secs(60);
+/// How soon a token that should have been renewed is looked at again.
+const RENEWAL: std::time::Duration = std::time::Duration::from_secs(1);
 
 impl Pods {
     /// One pass over a pod that should run.
@@ -53,11 +54,13 @@ impl Pods {
             );
             let state = local.state();
             let (health, failures) = (local.health(), local.failures(&state));
+            let held = local.held(&state);
             let mut plan = plan(&Observed {
                 pod,
                 state: &state,
                 health: &health,
                 failures: &failures,
+                held: &held,
                 images: &self.inner.images,
                 now: self.around().clock.now(),
             });
@@ -75,7 +78,8 @@ impl Pods {
                 return self.rest(pod).await;
             }
             let renewal = local.volumes().and_then(|volumes| volumes.renew_at);
-            let renewal = renewal.map(|at| self.around().clock.until(at));
+            // One that fails is tried again, but not at once.
+            let renewal = renewal.map(|at| self.around().clock.until(at).max(RENEWAL));
             let again = plan.again.into_iter().chain(renewal).min();
             return Ok(again.map_or(Next::Done, Next::After));
         }
@@ -100,13 +104,15 @@ impl Pods {
                 Action::Start { container, attempt } => {
                     match self.assemble(pod, local, container, attempt).await {
                         Ok(assembled) => {
+                            local.set_awaited(None);
                             sandbox.tell(Request::Start(Box::new(assembled))).await?;
                             info!(container = container.name, attempt, "started a container");
-                            self.after_start(pod, local, sandbox, container);
+                            self.after_start(pod, local, sandbox, container, attempt);
                             self.around().metrics.started.inc();
                             started = true;
                         }
                         Err(error) => {
+                            self.await_missing(pod, local, error.as_ref());
                             let message = Some(Chain(error.as_ref()).to_string());
                             let waiting = Waiting { reason: "CreateContainerConfigError", message };
                             *trouble = Some((container.name.clone(), waiting, error));
@@ -120,14 +126,18 @@ impl Pods {
                     };
                     let late = Instant::now() >= deadline;
                     let left = deadline.saturating_duration_since(Instant::now());
+                    if first {
+                        let which = cause.split_once(": ").map_or("a probe", |(which, _)| which);
+                        let why = format!("Container {} failed {which}, will be restarted", container.name);
+                        let about = events::about(pod, Some(&container.name));
+                        self.inner.events.note(&about, events::Kind::Normal, "Killing", why);
+                    }
                     if late {
                         info!(container = container.name, cause, "killing an unhealthy container");
                         let (container, signal) = (container.name.clone(), Signal::SIGKILL as i32);
                         sandbox.tell(Request::Signal { container, signal }).await?;
                     } else if first {
                         info!(container = container.name, cause, "ending an unhealthy container");
-                        let about = events::about(pod, Some(&container.name));
-                        self.inner.events.note(&about, events::Kind::Warning, "Unhealthy", cause);
                         self.ask_to_end(local, sandbox, &container.name, left).await?;
                     }
                     plan.again = Some(plan.again.map_or(left, |again| again.min(left)));
@@ -135,6 +145,24 @@ impl Pods {
             }
         }
         Ok(started)
+    }
+
+    /// Watches what a container could not be started without, so that its coming wakes the pod.
+    fn await_missing(
+        &self,
+        pod: &Pod,
+        local: &Local,
+        error: &(dyn std::error::Error + Send + Sync + 'static),
+    ) {
+        let unresolved = error.downcast_ref::<Unresolved>();
+        let namespace = pod.namespace().unwrap_or_default();
+        let awaited = unresolved.and_then(|unresolved| unresolved.waits_for(&namespace));
+        if awaited.is_some() {
+            local.set_awaited(awaited);
+            let record = local.record();
+            let held = references::of_volumes(pod).into_iter().chain(local.awaited()).collect();
+            self.inner.referenced.hold(&record.uid, &record.key(), &held);
+        }
     }
 
     async fn assemble(
@@ -145,7 +173,9 @@ impl Pods {
         attempt: u32,
     ) -> Result<protocol::Container, TaskError> {
         let (pod_address, node_address) = self.addresses(local);
-        let place = Place { pod_address: &pod_address, node_address: &node_address };
+        let allocatable = self.allocatable();
+        let place =
+            Place { pod_address: &pod_address, node_address: &node_address, allocatable: &allocatable };
         let objects = Objects::new(self.around().client.clone(), pod.namespace().unwrap_or_default());
         let parts = Parts {
             pod,
@@ -160,12 +190,44 @@ impl Pods {
         let mut assembled = parts.assemble().await?;
         // After the volumes: it may lie in one.
         assembled.mounts.push(termination::prepare(&local.folder, container, attempt)?);
+        let mut amounts = PodAmounts::of(pod, None);
+        let amounts = amounts.containers.remove(&container.name).unwrap_or_default();
+        let (uid, privileged) = (local.record().uid, assembled.privileged);
+        assembled.cgroup =
+            self.around().cgroups.make_container(&uid, &container.name, &amounts, privileged)?;
+        let memory = crate::node::memory(&self.around().config);
+        assembled.expendability = Some(cgroups::amounts::expendability(pod, container, &memory));
         Ok(assembled)
+    }
+
+    /// Says which limits of a pod are only words here.
+    fn note_unenforced(&self, pod: &Pod) {
+        let cgroups = &self.around().cgroups;
+        let Some(shortfall) = cgroups.shortfall() else { return };
+        for (resource, controller) in [("memory", Controller::Memory), ("cpu", Controller::Cpu)] {
+            let limited = specification::all_containers(pod)
+                .filter(|container| cgroups::amounts::limit_of(container, resource).is_some());
+            let limited: Vec<_> = limited.map(|container| container.name.as_str()).collect();
+            if !limited.is_empty() && !cgroups.enforces(controller) {
+                let message = format!(
+                    "the {resource} limit of {} is not enforced on this node: {}",
+                    limited.join(", "),
+                    shortfall.message
+                );
+                let about = events::about(pod, None);
+                self.inner.events.note(&about, events::Kind::Warning, "LimitsNotEnforced", message);
+            }
+        }
     }
 
     fn addresses(&self, local: &Local) -> (String, String) {
         let pod = local.address().map(|address| address.to_string()).unwrap_or_default();
         (pod, self.node_address().to_string())
+    }
+
+    fn allocatable(&self) -> Allocatable {
+        let config = &self.around().config;
+        Allocatable { processors: crate::node::processors(config), memory: crate::node::memory(config) }
     }
 
     fn api_service(&self) -> Option<(String, i32)> {
@@ -206,6 +268,9 @@ impl Pods {
             // It lives but does not talk: nothing can be known about its containers.
             sandbox::end(shim).await?;
         }
+        let amounts = PodAmounts::of(pod, self.around().config.pod_processes);
+        let group = self.around().cgroups.make_pod(&local.record().uid, &amounts.pod)?;
+        self.note_unenforced(pod);
         let address = self.ensure_address(pod, local)?;
         self.refresh_volumes(pod, local).await?;
         etc::write(&local.folder, pod, &self.around().config, address)?;
@@ -213,6 +278,7 @@ impl Pods {
             hostname: etc::hostname(pod),
             privileged: specification::is_privileged(pod),
             host_network: specification::has_host_network(pod),
+            cgroup: group,
         };
         write_json(&local.folder.join("sandbox.json"), &wanted)?;
         let shim = Sandbox::launch(&local.folder, &self.around().program).await?;
@@ -256,13 +322,22 @@ impl Pods {
         Ok(address)
     }
 
-    /// Makes the volumes, and makes them anew when a token in them grows old.
+    /// Makes the volumes, and makes them anew when what they are made of has changed or a token in them grows old.
     async fn refresh_volumes(&self, pod: &Pod, local: &Local) -> Result<(), TaskError> {
         let now = self.around().clock.now();
-        let is_fresh = |made: Made| {
-            now < made.made_at.saturating_add(FRESH).unwrap_or(now) && made.renew_at.is_none_or(|at| now < at)
+        let (record, references) = (local.record(), references::of_volumes(pod));
+        let held = references.iter().cloned().chain(local.awaited()).collect();
+        self.inner.referenced.hold(&record.uid, &record.key(), &held);
+        // Taken before anything is read: what changes in between is a change.
+        let basis = Basis {
+            versions: self.inner.referenced.versions(&references),
+            labels: pod.labels().clone(),
+            annotations: pod.annotations().clone(),
         };
-        if local.volumes().is_some_and(is_fresh) {
+        let before = local.volumes();
+        let is_current =
+            |made: &Made| made.basis == basis && made.renew_at.is_none_or(|renew_at| now < renew_at);
+        if before.as_ref().is_some_and(is_current) {
             return Ok(());
         }
         let (pod_address, node_address) = self.addresses(local);
@@ -271,10 +346,18 @@ impl Pods {
             config: &self.around().config,
             pod,
             folder: &local.folder,
-            place: &Place { pod_address: &pod_address, node_address: &node_address },
+            place: &Place {
+                pod_address: &pod_address,
+                node_address: &node_address,
+                allocatable: &self.allocatable(),
+            },
+            objects: &Objects::watched(self.inner.referenced.clone(), record.namespace),
+            tokens: &local.tokens,
+            before: before.as_ref(),
             now,
         };
-        local.set_volumes(volumes.make().await?);
+        let made = volumes.make().await?;
+        local.set_volumes(Made { basis, ..made });
         Ok(())
     }
 }

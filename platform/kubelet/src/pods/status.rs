@@ -146,8 +146,11 @@ impl Report<'_> {
         let before = |run: &Run| terminated(run, None, message_before.clone());
         let now = |run: &Run| terminated(run, identity.clone(), message.clone());
         let (state, last) = match (known, waiting) {
-            (Some(known), _) if running => {
+            (Some(known), None) if running => {
                 (running_since(&known.run), known.previous.as_ref().and_then(before))
+            }
+            (Some(known), Some(waiting)) if running => {
+                (waits(waiting), known.previous.as_ref().and_then(before))
             }
             (Some(known), Some(waiting)) => (waits(waiting), now(&known.run)),
             (Some(known), None) => {
@@ -198,6 +201,7 @@ fn terminated(run: &Run, identity: Option<String>, message: Option<String>) -> O
     let exit = run.exit.as_ref()?;
     let reason = match exit {
         exit if exit.start_error.is_some() => "StartError",
+        exit if exit.out_of_memory => "OOMKilled",
         exit if exit.code == 0 => "Completed",
         _ => "Error",
     };

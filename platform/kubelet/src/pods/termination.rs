@@ -91,7 +91,7 @@ mod tests {
         let ended = |code| Run {
             pid: 1,
             started_at: Timestamp::UNIX_EPOCH,
-            exit: Some(Exit { code, signal: None, finished_at: Timestamp::UNIX_EPOCH, start_error: None }),
+            exit: Some(Exit { code, signal: None, ..Exit::killed(Timestamp::UNIX_EPOCH) }),
         };
         let said = |container: &Container, code| message(folder.path(), container, 0, &ended(code));
         let mount = prepare(folder.path(), &container, 0).unwrap();

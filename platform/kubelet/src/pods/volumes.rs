@@ -17,8 +17,12 @@ use k8s_openapi::api::core::v1::{
 };
 use kube::api::PostParams;
 use kube::{Api, ResourceExt as _};
+use pilothouse_runtime::Chain;
+use tracing::warn;
 
 use super::objects::{Objects, Place, Unresolved, field};
+use super::resource_fields::resource_field;
+use super::tokens::{Token, Tokens};
 use crate::config::Config;
 
 /// Makes the volumes of one pod.
@@ -28,15 +32,29 @@ pub(crate) struct Volumes<'a> {
     pub(crate) pod: &'a Pod,
     pub(crate) folder: &'a Path,
     pub(crate) place: &'a Place<'a>,
+    /// Reads what the volumes are made of.
+    pub(crate) objects: &'a Objects,
+    pub(crate) tokens: &'a Tokens,
+    /// What was made before.
+    pub(crate) before: Option<&'a Made>,
     pub(crate) now: Timestamp,
 }
 
 /// Where volumes are, and when a token in one of them should be replaced.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Made {
-    pub(crate) made_at: Timestamp,
+    /// What it was made from: as long as that is the same there is nothing to do.
+    pub(crate) basis: Basis,
     pub(crate) paths: BTreeMap<String, PathBuf>,
     pub(crate) renew_at: Option<Timestamp>,
+}
+
+/// Versions of the objects that volumes are made of, and what of the pod itself may change.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Basis {
+    pub(crate) versions: Vec<Option<String>>,
+    pub(crate) labels: BTreeMap<String, String>,
+    pub(crate) annotations: BTreeMap<String, String>,
 }
 
 type Files = BTreeMap<String, (Vec<u8>, u32)>;
@@ -46,7 +64,7 @@ const MODE: i32 = 0o644;
 impl Volumes<'_> {
     /// Makes or refreshes all of them.
     pub(crate) async fn make(&self) -> Result<Made, Unresolved> {
-        let mut made = Made { made_at: self.now, ..Made::default() };
+        let mut made = Made::default();
         for volume in self.pod.spec.as_ref().and_then(|spec| spec.volumes.as_deref()).unwrap_or_default() {
             let path = self.volume(volume, &mut made.renew_at).await?;
             made.paths.insert(volume.name.clone(), path);
@@ -56,7 +74,7 @@ impl Volumes<'_> {
 
     async fn volume(&self, volume: &Volume, renew_at: &mut Option<Timestamp>) -> Result<PathBuf, Unresolved> {
         let own = self.folder.join("volumes").join(&volume.name);
-        let objects = Objects::new(self.client.clone(), self.pod.namespace().unwrap_or_default());
+        let objects = self.objects;
         let mut files = Files::new();
         if let Some(source) = &volume.config_map {
             let entries = objects.config_map(&source.name, source.optional.unwrap_or(false)).await?;
@@ -72,10 +90,14 @@ impl Volumes<'_> {
         } else if let Some(source) = &volume.projected {
             let mode = source.default_mode.unwrap_or(MODE);
             for projection in source.sources.iter().flatten() {
-                self.project(&objects, projection, mode, &mut files, renew_at).await?;
+                self.project(projection, mode, &mut files, renew_at).await?;
             }
         } else if let Some(source) = &volume.persistent_volume_claim {
-            return self.claimed(&source.claim_name).await;
+            // A claim stays bound to its volume.
+            return match self.before.and_then(|made| made.paths.get(&volume.name)) {
+                Some(path) => Ok(path.clone()),
+                None => self.claimed(&source.claim_name).await,
+            };
         } else if let Some(source) = &volume.host_path {
             let path = PathBuf::from(&source.path);
             if source.type_.as_deref() == Some("DirectoryOrCreate") {
@@ -98,12 +120,12 @@ impl Volumes<'_> {
 
     async fn project(
         &self,
-        objects: &Objects,
         projection: &VolumeProjection,
         mode: i32,
         files: &mut Files,
         renew_at: &mut Option<Timestamp>,
     ) -> Result<(), Unresolved> {
+        let objects = self.objects;
         if let Some(source) = &projection.config_map {
             let entries = objects.config_map(&source.name, source.optional.unwrap_or(false)).await?;
             pick(files, "ConfigMap", &source.name, entries, source.items.as_deref(), mode)?;
@@ -116,10 +138,10 @@ impl Volumes<'_> {
             self.downward(files, source.items.as_deref(), mode)?;
         }
         if let Some(source) = &projection.service_account_token {
-            let (token, renew) =
+            let token =
                 self.token(source.audience.as_deref(), source.expiration_seconds.unwrap_or(3607)).await?;
-            files.insert(source.path.clone(), (token.into_bytes(), 0o600 | mode.unsigned_abs()));
-            *renew_at = Some(renew_at.map_or(renew, |earlier| earlier.min(renew)));
+            files.insert(source.path.clone(), (token.text.into_bytes(), 0o600 | mode.unsigned_abs()));
+            *renew_at = Some(renew_at.map_or(token.renew_at, |earlier| earlier.min(token.renew_at)));
         }
         Ok(())
     }
@@ -131,15 +153,40 @@ impl Volumes<'_> {
         mode: i32,
     ) -> Result<(), Unresolved> {
         for item in items.unwrap_or_default() {
-            let reference = item.field_ref.as_ref().ok_or_else(|| Unresolved::Field(item.path.clone()))?;
-            let value = field(self.pod, self.place, &reference.field_path)?;
+            let value = if let Some(reference) = &item.resource_field_ref {
+                resource_field(self.pod, None, reference, self.place.allocatable)?
+            } else {
+                let reference =
+                    item.field_ref.as_ref().ok_or_else(|| Unresolved::Field(item.path.clone()))?;
+                field(self.pod, self.place, &reference.field_path)?
+            };
             files.insert(item.path.clone(), (value.into_bytes(), item.mode.unwrap_or(mode).unsigned_abs()));
         }
         Ok(())
     }
 
-    /// A token for the pod's account that is good for this pod only, and when to get the next.
-    async fn token(&self, audience: Option<&str>, seconds: i64) -> Result<(String, Timestamp), Unresolved> {
+    /// A token for the pod's account that is good for this pod only: the one it has, or the next when that grows old.
+    async fn token(&self, audience: Option<&str>, seconds: i64) -> Result<Token, Unresolved> {
+        let wanted = (audience.unwrap_or_default().to_owned(), seconds);
+        if let Some(token) = self.tokens.fresh(&wanted, self.now) {
+            return Ok(token);
+        }
+        match self.request_token(audience, seconds).await {
+            Ok(token) => {
+                self.tokens.keep(wanted, token.clone());
+                Ok(token)
+            }
+            Err(error) => match self.tokens.usable(&wanted, self.now) {
+                Some(token) => {
+                    warn!(error = %Chain(&error), "cannot renew a token yet, trying again");
+                    Ok(token)
+                }
+                None => Err(error),
+            },
+        }
+    }
+
+    async fn request_token(&self, audience: Option<&str>, seconds: i64) -> Result<Token, Unresolved> {
         let account = self
             .pod
             .spec
@@ -172,10 +219,7 @@ impl Volumes<'_> {
         let status = answer.status.ok_or_else(|| {
             Unresolved::Other(format!("no token was issued for ServiceAccount `{account}`"))
         })?;
-        // At four fifths of its life, as counted from now: the server's clock is not ours.
-        let life = status.expiration_timestamp.0.duration_since(self.now);
-        let renew = self.now.saturating_add(life * 4 / 5).unwrap_or(Timestamp::MAX);
-        Ok((status.token, renew))
+        Ok(Token::new(status.token, status.expiration_timestamp.0, self.now))
     }
 
     async fn claimed(&self, claim: &str) -> Result<PathBuf, Unresolved> {
@@ -284,6 +328,12 @@ fn write_files(folder: &Path, files: &Files, now: Timestamp) -> io::Result<()> {
             symlink(Path::new("..data").join(first), link)?;
         }
     }
+    for entry in fs::read_dir(folder)?.flatten() {
+        // A link to what is not there any more.
+        if entry.file_type().is_ok_and(|kind| kind.is_symlink()) && !entry.path().exists() {
+            fs::remove_file(entry.path())?;
+        }
+    }
     if let Some(before) = before {
         fs::remove_dir_all(folder.join(before))?;
     }
@@ -291,9 +341,23 @@ fn write_files(folder: &Path, files: &Files, now: Timestamp) -> io::Result<()> {
 }
 
 fn is_current(folder: &Path, files: &Files) -> bool {
+    let mut found = Files::new();
     let data = folder.join("..data");
-    data.exists()
-        && files.iter().all(|(path, (bytes, _))| fs::read(data.join(path)).is_ok_and(|found| found == *bytes))
+    data.is_dir() && read_files(&data, "", &mut found).is_ok() && found == *files
+}
+
+fn read_files(folder: &Path, prefix: &str, files: &mut Files) -> io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        let name = format!("{prefix}{}", entry.file_name().to_string_lossy());
+        let found = entry.metadata()?;
+        if found.is_dir() {
+            read_files(&entry.path(), &format!("{name}/"), files)?;
+        } else {
+            files.insert(name, (fs::read(entry.path())?, found.permissions().mode() & 0o7777));
+        }
+    }
+    Ok(())
 }
 
 /// Whatever the mask of this process is.
@@ -334,8 +398,18 @@ mod tests {
         names.sort();
         assert_eq!(names, ["..2000000000", "..data", "deep", "plain"]);
 
+        // What is gone from the source is gone from the volume, and a mode is a change like any other.
+        let left = Files::from([("plain".to_owned(), (b"new".to_vec(), 0o400))]);
+        write_files(folder.path(), &left, moment(4)).unwrap();
+        let mut names: Vec<_> =
+            fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        names.sort();
+        assert_eq!(names, ["..4000000000", "..data", "plain"]);
+        let mode = fs::metadata(folder.path().join("plain")).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o400);
+
         let outside = Files::from([("../escape".to_owned(), (Vec::new(), 0o600))]);
-        assert!(write_files(folder.path(), &outside, moment(4)).is_err());
+        assert!(write_files(folder.path(), &outside, moment(5)).is_err());
     }
 
     #[test]

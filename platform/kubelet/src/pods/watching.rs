@@ -32,10 +32,14 @@ pub(super) fn ensure(
             continue;
         }
         let attempt = known.attempt;
+        if local.is_held(&container.name, attempt) {
+            continue;
+        }
         let Some(token) = local.watch(&container.name, attempt, || initial(container, pod, attempt)) else {
             continue;
         };
-        let subject = Subject { address, container: Arc::new(container.clone()), sandbox: sandbox.clone() };
+        let folder = local.folder.clone();
+        let subject = Subject { address, container: Arc::new(container.clone()), folder };
         let watching = Watching {
             local: local.clone(),
             attempt,
@@ -86,21 +90,28 @@ impl Watching {
         ObjectReference { field_path, ..self.pod.clone() }
     }
 
+    /// Tells of every failure that counts.
+    fn telling(&self, kind: &'static str, container: &Container) -> impl Fn(&str) + use<'_> {
+        let about = self.about(container);
+        move |observed| {
+            let message = format!("{kind} probe failed: {observed}");
+            self.events.note(&about, Kind::Warning, "Unhealthy", message);
+        }
+    }
+
     async fn watch(&self, subject: &Subject) {
         let container = &subject.container;
         let started = self.local.health().get(&container.name).is_some_and(|health| health.started);
         if let Some(probe) = container.startup_probe.as_ref().filter(|_| !started) {
             let mut gone_well = false;
-            probes::watch(subject, probe, |verdict| {
+            probes::watch(subject, probe, self.telling("Startup", container), |verdict| {
                 gone_well = verdict == Verdict::Succeeded;
                 self.note(container, verdict, |health, verdict| match verdict {
                     Verdict::Succeeded => {
                         health.started = true;
                         health.ready = container.readiness_probe.is_none();
                     }
-                    Verdict::Failed(observed) => {
-                        health.failed = Some(format!("Startup probe failed: {observed}"))
-                    }
+                    Verdict::Failed(observed) => health.failed = Some(format!("startup probe: {observed}")),
                 });
                 false
             })
@@ -111,11 +122,7 @@ impl Watching {
         }
         let readiness = async {
             if let Some(probe) = &container.readiness_probe {
-                probes::watch(subject, probe, |verdict| {
-                    if let Verdict::Failed(observed) = &verdict {
-                        let message = format!("Readiness probe failed: {observed}");
-                        self.events.note(&self.about(container), Kind::Warning, "Unhealthy", message);
-                    }
+                probes::watch(subject, probe, self.telling("Readiness", container), |verdict| {
                     self.note(container, verdict, |health, verdict| {
                         health.ready = verdict == Verdict::Succeeded
                     });
@@ -126,10 +133,10 @@ impl Watching {
         };
         let liveness = async {
             if let Some(probe) = &container.liveness_probe {
-                probes::watch(subject, probe, |verdict| {
+                probes::watch(subject, probe, self.telling("Liveness", container), |verdict| {
                     self.note(container, verdict, |health, verdict| {
                         if let Verdict::Failed(observed) = verdict {
-                            health.failed = Some(format!("Liveness probe failed: {observed}"));
+                            health.failed = Some(format!("liveness probe: {observed}"));
                         }
                     });
                     true

@@ -1,6 +1,6 @@
 //! Containers that run.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::net::UnixStream;
@@ -16,6 +16,7 @@ use super::logs::Log;
 use super::output::Output;
 use super::protocol::{Container, Input};
 use super::{root, terminal};
+use crate::cgroups::Group;
 use crate::failure::{Doing, Failure};
 use crate::namespaces;
 
@@ -27,6 +28,33 @@ pub(super) struct Running {
     pub(super) output: Output,
     /// Where it reads from, seen from here.
     pub(super) input: Option<OwnedFd>,
+    /// What the kernel had ended in its group before it began.
+    kills: u64,
+}
+
+// === impl Running ===
+
+impl Running {
+    /// Whether the kernel has ended something in it for want of memory.
+    pub(super) fn ran_out_of_memory(&self) -> bool {
+        kills(&self.specification) > self.kills
+    }
+}
+
+fn kills(specification: &Container) -> u64 {
+    specification.cgroup.as_ref().map(Group::kills).unwrap_or_default()
+}
+
+/// Goes where it is limited, before anything is done that counts.
+fn take_limits(specification: &Container) -> Result<(), Failure> {
+    if let Some(group) = &specification.cgroup {
+        group.join().doing(|| "joining the container's control group".into())?;
+    }
+    if let Some(expendability) = specification.expendability {
+        // More may be asked of everybody; less only as far as the pod's first process has it.
+        let _ = fs::write("/proc/self/oom_score_adj", expendability.to_string());
+    }
+    Ok(())
 }
 
 /// What a program run inside a container talks to.
@@ -50,23 +78,27 @@ pub(super) fn start(specification: Container) -> Result<Running, Failure> {
     let (stdin_read, input) = input.map_or((None, None), |(read, write)| (Some(read), Some(write)));
     let (stdout_read, stdout_write) = pipe()?;
     let (stderr_read, stderr_write) = pipe()?;
+    let kills = kills(&specification);
     let pid = start_process(|| {
         if let Some(stdin) = &stdin_read {
             dup2_stdin(stdin.as_fd()).doing(|| "replacing stdin".into())?;
         }
         dup2_stdout(stdout_write.as_fd()).doing(|| "replacing stdout".into())?;
         dup2_stderr(stderr_write.as_fd()).doing(|| "replacing stderr".into())?;
+        take_limits(&specification)?;
         namespaces::leave(CloneFlags::CLONE_NEWNS)?;
         root::change(&specification)?;
         become_program(&specification, &specification.command)
     })?;
     let output = Output::new(log, stdout_read, Some(stderr_read))?;
-    Ok(Running { specification, pid, output, input })
+    Ok(Running { specification, pid, output, input, kills })
 }
 
 fn start_at_terminal(specification: Container, log: Log) -> Result<Running, Failure> {
+    let kills = kills(&specification);
     let (ours, theirs) = UnixStream::pair().doing(|| "making a socket".into())?;
     let pid = start_process(|| {
+        take_limits(&specification)?;
         namespaces::leave(CloneFlags::CLONE_NEWNS)?;
         root::change(&specification)?;
         terminal::sit_down(&specification, theirs.as_fd())?;
@@ -75,7 +107,7 @@ fn start_at_terminal(specification: Container, log: Log) -> Result<Running, Fail
     let controller = terminal::receive(ours.as_fd()).doing(|| "taking the terminal".into())?;
     // Also without input: whoever is attached may change the size of the window.
     let input = Some(controller.try_clone().doing(|| "taking the terminal".into())?);
-    Ok(Running { specification, pid, output: Output::new(log, controller, None)?, input })
+    Ok(Running { specification, pid, output: Output::new(log, controller, None)?, input, kills })
 }
 
 /// Runs a program in the root of a container that runs.
@@ -87,6 +119,7 @@ pub(super) fn execute(running: &Running, command: &[String], talk: Talk) -> Resu
     }
     start_process(|| {
         let nothing = File::options().write(true).open("/dev/null").doing(|| "opening /dev/null".into())?;
+        take_limits(&specification)?;
         let path = format!("/proc/{}/ns/mnt", running.pid);
         let namespace = File::open(&path).doing(|| format!("opening {path}"))?;
         setns(namespace.as_fd(), CloneFlags::CLONE_NEWNS).doing(|| "entering the container".into())?;

@@ -173,13 +173,16 @@ impl EventLoop {
         for executing in self.executing.iter().filter(|executing| executing.container == name) {
             let _ = killpg(executing.pid, Signal::SIGKILL);
         }
+        let mut out_of_memory = false;
         if let Some(mut running) = self.running.remove(&name) {
+            // What ends well has not missed what was ended in it.
+            out_of_memory = code != 0 && running.ran_out_of_memory();
             running.output.copy();
             self.lingering.push(running.output);
         }
         if let Some(container) = self.state.containers.get_mut(&name) {
             let finished_at = self.clock.now();
-            container.run.exit = Some(Exit { code, signal, finished_at, start_error: None });
+            container.run.exit = Some(Exit { code, signal, finished_at, start_error: None, out_of_memory });
         }
         self.publish();
     }
@@ -240,7 +243,11 @@ impl EventLoop {
                 Ok(Some(Outcome::Done))
             }
             Request::Execute { container, command, timeout_milliseconds } => {
-                let talk = Talk::Streams { stdin: None, stdout: None, stderr: None };
+                // Whoever wants to know what it prints sends along where to.
+                let printed = self.descriptors(connection).pop();
+                let copied = printed.as_ref().map(OwnedFd::try_clone).transpose();
+                let copied = copied.doing(|| "copying a descriptor".into())?;
+                let talk = Talk::Streams { stdin: None, stdout: printed, stderr: copied };
                 let pid = container::execute(self.running(&container)?, &command, talk)?;
                 let timeout =
                     SignedDuration::from_millis(i64::try_from(timeout_milliseconds).unwrap_or(i64::MAX));
@@ -346,7 +353,13 @@ impl EventLoop {
                 Run {
                     pid: 0,
                     started_at,
-                    exit: Some(Exit { code: 128, signal: None, finished_at: started_at, start_error }),
+                    exit: Some(Exit {
+                        code: 128,
+                        signal: None,
+                        finished_at: started_at,
+                        start_error,
+                        out_of_memory: false,
+                    }),
                 }
             }
         };
@@ -383,8 +396,7 @@ fn read_state(clock: &Clock) -> Result<State, Failure> {
     let mut state: State =
         read_json(Path::new(STATE)).doing(|| format!("reading {STATE}"))?.unwrap_or_default();
     for container in state.containers.values_mut().filter(|container| container.is_running()) {
-        container.run.exit =
-            Some(Exit { code: 137, signal: Some(9), finished_at: clock.now(), start_error: None });
+        container.run.exit = Some(Exit::killed(clock.now()));
     }
     write_json(Path::new(STATE), &state).doing(|| format!("writing {STATE}"))?;
     Ok(state)

@@ -43,6 +43,11 @@ pub(super) fn launch(folder: &Path) -> Result<Outcome, Failure> {
     listener.set_nonblocking(true).doing(|| "listening on shim.sock".into())?;
 
     setsid().doing(|| "leaving the session".into())?;
+    if let Some(group) = &sandbox.cgroup {
+        group.join().doing(|| "joining the pod's control group".into())?;
+    }
+    // It is the last to go when memory runs out, for it tells what became of the others. An ordinary user may not ask for that.
+    let _ = fs::write("/proc/self/oom_score_adj", "-998");
     let mut flags = CloneFlags::CLONE_NEWPID
         | CloneFlags::CLONE_NEWNS
         | CloneFlags::CLONE_NEWIPC

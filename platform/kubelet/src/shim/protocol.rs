@@ -10,6 +10,8 @@ use std::path::PathBuf;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use crate::cgroups::Group;
+
 /// What the namespaces of a pod should be like.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Sandbox {
@@ -18,6 +20,9 @@ pub(crate) struct Sandbox {
     pub(crate) privileged: bool,
     /// In the node's network instead of one of its own.
     pub(crate) host_network: bool,
+    /// Where the first process itself belongs.
+    #[serde(default)]
+    pub(crate) cgroup: Option<Group>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -33,7 +38,8 @@ pub(crate) enum Request {
     Start(Box<Container>),
     /// Sends a signal to the process group of a container that runs.
     Signal { container: String, signal: i32 },
-    /// Runs a program inside a container that runs, and answers with its exit code.
+    /// Runs a program inside a container that runs, and answers with its exit code. What it prints goes to the descriptor
+    /// that comes along, if one does.
     Execute { container: String, command: Vec<String>, timeout_milliseconds: u64 },
     /// Runs a program inside a container that runs, for as long as this connection lasts, and answers with its exit code. Its
     /// streams come along as descriptors; with a terminal, a socket to hand that out through.
@@ -72,6 +78,12 @@ pub(crate) struct Container {
     pub(crate) input: Input,
     /// All three streams are a terminal.
     pub(crate) terminal: bool,
+    /// What limits it.
+    #[serde(default)]
+    pub(crate) cgroup: Option<Group>,
+    /// How soon it is ended when the machine has no memory left, from -1000 to 1000.
+    #[serde(default)]
+    pub(crate) expendability: Option<i32>,
 }
 
 /// What a container reads from.
@@ -144,10 +156,20 @@ pub(crate) struct Exit {
     pub(crate) finished_at: Timestamp,
     /// Why it never ran, if it did not.
     pub(crate) start_error: Option<String>,
+    /// Whether the kernel ended something in it for want of memory.
+    #[serde(default)]
+    pub(crate) out_of_memory: bool,
 }
 
 impl ContainerState {
     pub(crate) fn is_running(&self) -> bool {
         self.run.exit.is_none()
+    }
+}
+
+impl Exit {
+    /// Of a container that ended with its pod's first process.
+    pub(crate) fn killed(finished_at: Timestamp) -> Self {
+        Self { code: 137, signal: Some(9), finished_at, start_error: None, out_of_memory: false }
     }
 }

@@ -64,6 +64,12 @@ pub(super) fn change(container: &Container) -> Result<(), Failure> {
         let target = Path::new(PROGRAM_FOLDER).join(name);
         bind(&open(program)?, root.as_fd(), &target.to_string_lossy(), Kind::File, true)?;
     }
+    if let Some(group) = container.cgroup.as_ref().filter(|_| container.privileged) {
+        // For a node inside a pod: its own group, and nothing of the machine's.
+        for (folder, target) in crate::cgroups::shown_at(group) {
+            bind(&open(&folder)?, root.as_fd(), &target, Kind::Folder, false)?;
+        }
+    }
     for volume in &container.mounts {
         bind_volume(root.as_fd(), volume)?;
     }

@@ -15,9 +15,11 @@ mod network;
 mod programs;
 mod real;
 mod removal;
+mod resources;
 mod rootless;
 mod running;
 mod support;
+mod updates;
 mod visiting;
 mod volumes;
 
@@ -58,10 +60,32 @@ const TESTS: &[(&str, fn())] = &[
         "removal::stopped_pods_come_back_with_the_next_kubelet",
         removal::stopped_pods_come_back_with_the_next_kubelet,
     ),
+    ("resources::limits_are_enforced_or_said_not_to_be", resources::limits_are_enforced_or_said_not_to_be),
+    (
+        "resources::groups_hold_what_was_asked_for_and_go_with_the_pod",
+        resources::groups_hold_what_was_asked_for_and_go_with_the_pod,
+    ),
+    (
+        "resources::a_node_without_limits_says_so_and_still_counts",
+        resources::a_node_without_limits_says_so_and_still_counts,
+    ),
+    ("resources::what_is_used_is_counted", resources::what_is_used_is_counted),
+    ("resources::containers_are_told_what_they_may_use", resources::containers_are_told_what_they_may_use),
+    (
+        "resources::a_hook_after_the_start_holds_back_running",
+        resources::a_hook_after_the_start_holds_back_running,
+    ),
+    (
+        "resources::failed_probes_and_missing_images_are_told_in_events",
+        resources::failed_probes_and_missing_images_are_told_in_events,
+    ),
+    ("resources::a_followed_log_survives_its_rotation", resources::a_followed_log_survives_its_rotation),
     (
         "rootless::an_ordinary_user_runs_pods_and_nodes_in_pods",
         rootless::an_ordinary_user_runs_pods_and_nodes_in_pods,
     ),
+    ("updates::changes_reach_running_pods", updates::changes_reach_running_pods),
+    ("updates::what_was_missing_wakes_who_waits_for_it", updates::what_was_missing_wakes_who_waits_for_it),
     ("visiting::programs_in_pods_are_visited", visiting::programs_in_pods_are_visited),
     (
         "visiting::programs_in_pods_are_visited_through_a_real_server",

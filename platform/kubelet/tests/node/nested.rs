@@ -79,6 +79,8 @@ pub(crate) fn a_pod_can_be_a_node_with_pods_of_its_own() {
         assert!(address_of(&inside).starts_with("10.132.0."));
         assert_eq!(inside.status.as_ref().unwrap().host_ip, worker.status.as_ref().unwrap().pod_ip);
 
+        crate::resources::limits_reach_inside(&cluster, &worker, "inner", &inside).await;
+
         // From a pod of the inner node its neighbours are reachable, and nothing beyond.
         let attempts = format!(
             "pilothouse fetch {}:8080; pilothouse fetch {}:6443 || true",

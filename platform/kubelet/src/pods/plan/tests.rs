@@ -15,7 +15,7 @@ fn second(second: i64) -> Timestamp {
 }
 
 fn ran(attempt: u32, exit: Option<(i32, i64)>) -> ContainerState {
-    let exit = exit.map(|(code, at)| Exit { code, signal: None, finished_at: second(at), start_error: None });
+    let exit = exit.map(|(code, at)| Exit { code, signal: None, ..Exit::killed(second(at)) });
     ContainerState { attempt, run: Run { pid: 7, started_at: second(0), exit }, previous: None }
 }
 
@@ -31,6 +31,7 @@ fn words(pod: &Pod, states: &[(&str, ContainerState)], now: i64) -> String {
         state: &state,
         health: &health,
         failures: &failures,
+        held: &BTreeSet::new(),
         images: &images,
         now: second(now),
     });
