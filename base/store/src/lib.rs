@@ -46,13 +46,14 @@
 //! [`Store`] prepares: it checks names, extracts index entries, seals secrets. An engine keeps rows. Between
 //! them is one pure function, `plan`, that decides what a batch of commands does; all engines run it, so they
 //! cannot disagree on a precondition. The SQL engines share their statements as well (`sql/`). On SQLite, where
-//! nobody else writes, documents that were read lately are kept at hand (`present`).
+//! nobody else writes, documents that were read lately and the newest changes are kept at hand (`at_hand`).
 //!
 //! Tasks, all named and owned by the store: one that commits (SQL engines), one that deletes what has expired,
 //! one that compacts, and two that listen to other processes (PostgreSQL).
 
 #![expect(clippy::duplicate_mod, reason = "the files in sql/ are compiled once for each dialect, see sql.rs")]
 
+mod at_hand;
 mod check;
 mod committer;
 mod container;
@@ -70,7 +71,6 @@ mod name;
 mod pattern;
 mod plan;
 mod postgres;
-mod present;
 mod query;
 mod retention;
 mod revision;

@@ -11,7 +11,7 @@ use std::time::Duration;
 use crate::container::Entry;
 use crate::engine::{
     Command, Content, Guard, Head, LeaseReply, Position, Prepared, PreparedAction, PreparedOperation, Reply,
-    State,
+    State, Version,
 };
 use crate::lease::{Fence, LeaseCommand, LeaseRow};
 use crate::transaction::{Key, Precondition};
@@ -65,6 +65,20 @@ pub(crate) struct NewVersion {
     pub(crate) body: Option<Arc<str>>,
     pub(crate) sealing_key: Option<String>,
     pub(crate) expires_at: Option<i64>,
+}
+
+impl NewVersion {
+    /// As a reader sees it, unless it is a tombstone.
+    pub(crate) fn document(&self) -> Option<Version> {
+        let (etag, body) = (self.etag.clone()?, self.body.clone()?);
+        Some(Version {
+            key: self.key.clone(),
+            revision: self.revision,
+            etag,
+            body,
+            expires_at: self.expires_at,
+        })
+    }
 }
 
 /// An index entry, and the revision it exists since.

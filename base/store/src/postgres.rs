@@ -35,6 +35,8 @@ mod migration_tests;
 mod open;
 #[path = "sql/read.rs"]
 mod read;
+#[path = "sql/script.rs"]
+mod script;
 #[path = "sql/write.rs"]
 mod write;
 mod writer;
@@ -46,6 +48,7 @@ use engine::SqlEngine;
 use error::classify;
 #[cfg(test)]
 use open::{MIGRATIONS, apply_migrations};
+use script::Script;
 
 type Database = sqlx::Postgres;
 type Connection = PgConnection;
@@ -54,6 +57,8 @@ const BY_KEY: &str = "";
 /// Begins a number of reads that are of one instant.
 const SNAPSHOT: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
 const SHARED: bool = true;
+/// A prepared statement is one statement.
+const TOGETHER: bool = false;
 
 /// The database's clock in microseconds since the epoch.
 async fn now(_place: &Place, connection: &mut Connection) -> Result<i64, sqlx::Error> {

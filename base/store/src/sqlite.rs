@@ -11,8 +11,8 @@ use camino::{Utf8Path, Utf8PathBuf};
 use pilothouse_runtime::{Clock, Tasks};
 use sqlx::SqliteConnection;
 
+use crate::at_hand::AtHand;
 use crate::committer::Committer;
-use crate::present::Present;
 use crate::wake::Wakes;
 use crate::{Durability, Error};
 
@@ -35,6 +35,8 @@ mod open;
 mod query_plans;
 #[path = "sql/read.rs"]
 mod read;
+#[path = "sql/script.rs"]
+mod script;
 #[path = "sql/write.rs"]
 mod write;
 mod writer;
@@ -44,6 +46,7 @@ use backup::{backup, integrity};
 use engine::SqlEngine;
 #[cfg(test)]
 use open::{MIGRATIONS, apply_migrations};
+use script::Script;
 
 type Database = sqlx::Sqlite;
 type Connection = SqliteConnection;
@@ -54,6 +57,8 @@ const BY_KEY: &str = "INDEXED BY entry_by_key";
 const SNAPSHOT: &str = "BEGIN";
 /// The lock beside the file sees to it.
 const SHARED: bool = false;
+/// Several statements are one text.
+const TOGETHER: bool = true;
 
 /// A file, and the clock it goes by, having none of its own.
 #[derive(Clone, Debug)]
@@ -83,7 +88,7 @@ pub(crate) async fn open(
     let lock = lock::Lock::take(path)?;
     let connection = open::writer(path, durability).await?;
     let generation = Arc::new(AtomicI64::new(i64::MAX));
-    let present = Present::new();
+    let at_hand = AtHand::new();
     let writer = writer::Writer {
         place: place.clone(),
         lock,
@@ -91,11 +96,11 @@ pub(crate) async fn open(
         incarnation,
         wakes,
         generation: generation.clone(),
-        present: present.clone(),
+        at_hand: at_hand.clone(),
         state: None,
     };
     let committer = Committer::start(tasks, writer);
-    Ok(SqlEngine::new(place, open::readers(path, false), Some(committer), generation, Some(present)))
+    Ok(SqlEngine::new(place, open::readers(path, false), Some(committer), generation, Some(at_hand)))
 }
 
 /// Opens to look, also beside a process that writes.

@@ -8,9 +8,10 @@ use camino::Utf8PathBuf;
 use pilothouse_runtime::{Clock, OnExit, Shutdown, Tasks, fault};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 use tokio::time::Instant;
 
-use crate::container::Prepared as Declared;
+use crate::container::{Entry, Prepared as Declared};
 use crate::engine::{
     Command, Content, Engine, Guard, LeaseReply, Prepared, PreparedAction, PreparedOperation, Reply, Scope,
     Version,
@@ -19,7 +20,7 @@ use crate::lease::LeaseCommand;
 use crate::location::Place;
 use crate::memory::Memory;
 use crate::query::List;
-use crate::transaction::{Action, Key, Operation};
+use crate::transaction::{Action, Body, Key, Operation};
 use crate::wake::{Topic, Wakes};
 use crate::{
     Catalog, Committed, Conflict, Container, Continue, Cursor, Document, DocumentId, Error, Feed, Keyring,
@@ -489,6 +490,18 @@ impl Inner {
         Ok(Prepared { operations, fences: transaction.fences.clone() })
     }
 
+    /// Its index entries, its text with secrets sealed, and the key they are sealed with.
+    fn prepare_body(
+        &self,
+        declared: &Declared,
+        key: &Key,
+        body: &Value,
+    ) -> Result<(Vec<Entry>, Arc<str>, Option<String>), Error> {
+        let entries = declared.entries(body)?;
+        let (body, sealing_key) = seal::seal(declared, key, body, self.keyring.as_ref())?;
+        Ok((entries, body, sealing_key))
+    }
+
     fn prepare_operation(
         &self,
         partition: &Partition,
@@ -501,8 +514,13 @@ impl Inner {
             Action::Delete => PreparedAction::Delete,
             Action::Check => PreparedAction::Check,
             Action::Put { body, time_to_live } => {
-                let entries = declared.entries(body)?;
-                let (body, sealing_key) = seal::seal(declared, &key, body, self.keyring.as_ref())?;
+                let (entries, body, sealing_key) = match body {
+                    Body::Text(text) if !declared.has_indexes() && !declared.has_secrets() => {
+                        (Vec::new(), text.get().into(), None)
+                    }
+                    Body::Text(text) => self.prepare_body(declared, &key, &seal::parse(&key, text.get())?)?,
+                    Body::Value(body) => self.prepare_body(declared, &key, body)?,
+                };
                 let time_to_live =
                     time_to_live.map(|duration| i64::try_from(duration.as_micros()).unwrap_or(i64::MAX));
                 PreparedAction::Put(Content { body, sealing_key, time_to_live, entries })

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 use crate::lease::Fence;
 use crate::{Container, DocumentId, Error, Etag, Lease, Partition, Revision};
@@ -41,9 +42,16 @@ pub(crate) struct Operation {
 
 #[derive(Debug)]
 pub(crate) enum Action {
-    Put { body: Value, time_to_live: Option<Duration> },
+    Put { body: Body, time_to_live: Option<Duration> },
     Delete,
     Check,
+}
+
+/// A document as it was handed in.
+#[derive(Debug)]
+pub(crate) enum Body {
+    Value(Value),
+    Text(Box<RawValue>),
 }
 
 /// What a transaction did.
@@ -105,6 +113,18 @@ impl Transaction {
         self.write(container, id, precondition, body, Some(time_to_live))
     }
 
+    /// Writes a document that is text already. It is kept as it is, unless something in it is sealed.
+    pub fn put_text(
+        &mut self,
+        container: &Container,
+        id: DocumentId,
+        precondition: Precondition,
+        body: Box<RawValue>,
+        time_to_live: Option<Duration>,
+    ) -> &mut Self {
+        self.add(container, id, precondition, Action::Put { body: Body::Text(body), time_to_live })
+    }
+
     /// Deletes a document. With [`Precondition::Any`] a missing one is left missing, which the outcome says.
     pub fn delete(&mut self, container: &Container, id: DocumentId, precondition: Precondition) -> &mut Self {
         self.add(container, id, precondition, Action::Delete)
@@ -139,7 +159,7 @@ impl Transaction {
             what: format!("document `{id}` in `{}`", container.name()),
             problem: error.to_string(),
         })?;
-        Ok(self.add(container, id, precondition, Action::Put { body, time_to_live }))
+        Ok(self.add(container, id, precondition, Action::Put { body: Body::Value(body), time_to_live }))
     }
 
     fn add(

@@ -72,7 +72,7 @@ impl Writer {
         if state.generation > expected {
             return Err(Failure::Refused(Error::Superseded { database: address }));
         }
-        let loaded = load(connection, &Touched::by(commands)).await.map_err(Failure::Before)?;
+        let loaded = load(connection, &Touched::by(commands), None).await.map_err(Failure::Before)?;
         let world = World {
             state,
             now,
@@ -82,7 +82,7 @@ impl Writer {
             retired_keys: loaded.retired_keys,
         };
         let plan = plan(commands, world);
-        write(connection, &plan).await.map_err(Failure::Before)?;
+        write(connection, &plan, None).await.map_err(Failure::Before)?;
         let topics = Topic::of(&plan);
         if !topics.is_empty() {
             sqlx::query("SELECT pg_notify($1, $2)")

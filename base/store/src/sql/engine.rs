@@ -9,12 +9,12 @@ use futures::future::{BoxFuture, ready};
 use sqlx::pool::PoolConnection;
 
 use super::{Database, Place, SHARED, backup, classify, integrity, now, read};
+use crate::at_hand::AtHand;
 use crate::committer::Committer;
 use crate::container::Specification;
 use crate::engine::{
     Changed, Command, Due, Engine, Head, Position, Read, Reply, Scanned, Scope, State, Version,
 };
-use crate::present::Present;
 use crate::query::List;
 use crate::transaction::Key;
 use crate::{Error, Revision};
@@ -28,7 +28,7 @@ pub(crate) struct SqlEngine {
     /// The newest catalogue that this opening knows.
     generation: Arc<AtomicI64>,
     /// None if others may write.
-    present: Option<Arc<Present>>,
+    at_hand: Option<AtHand>,
 }
 
 impl SqlEngine {
@@ -37,9 +37,13 @@ impl SqlEngine {
         readers: sqlx::Pool<Database>,
         committer: Option<Committer>,
         generation: Arc<AtomicI64>,
-        present: Option<Arc<Present>>,
+        at_hand: Option<AtHand>,
     ) -> Self {
-        Self { place, readers, committer: RwLock::new(committer.map(Arc::new)), generation, present }
+        Self { place, readers, committer: RwLock::new(committer.map(Arc::new)), generation, at_hand }
+    }
+
+    fn at_hand(&self) -> Option<&AtHand> {
+        self.at_hand.as_ref().filter(|_| !self.readers.is_closed())
     }
 
     async fn reader(&self) -> Result<PoolConnection<Database>, Error> {
@@ -62,8 +66,7 @@ impl Engine for SqlEngine {
     }
 
     fn present(&self, key: Key) -> BoxFuture<'_, Result<Option<Version>, Error>> {
-        let at_hand = self.present.as_ref().filter(|_| !self.readers.is_closed());
-        let ticket = match at_hand.map(|present| (present, present.find(&key))) {
+        let ticket = match self.at_hand().map(|at_hand| (&at_hand.present, at_hand.present.find(&key))) {
             Some((_, Ok(version))) => return ready(Ok(Some(version))).boxed(),
             Some((present, Err(ticket))) => ticket.map(|ticket| (present, ticket)),
             None => None,
@@ -95,6 +98,10 @@ impl Engine for SqlEngine {
         after: Revision,
         limit: usize,
     ) -> BoxFuture<'_, Result<Read<Vec<Changed>>, Error>> {
+        let recent = self.at_hand().and_then(|at_hand| at_hand.recent.changes(&scope, after, limit));
+        if let Some(recent) = recent {
+            return ready(Ok(recent)).boxed();
+        }
         async move {
             let found = read::changes(&mut *self.reader().await?, &scope, after, limit).await;
             found.map_err(self.failed("read the feed"))
@@ -130,6 +137,9 @@ impl Engine for SqlEngine {
     }
 
     fn state(&self) -> BoxFuture<'_, Result<State, Error>> {
+        if let Some(state) = self.at_hand().and_then(|at_hand| at_hand.recent.state()) {
+            return ready(Ok(state)).boxed();
+        }
         async move { read::state(&mut *self.reader().await?).await.map_err(self.failed("read its state")) }
             .boxed()
     }

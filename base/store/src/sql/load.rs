@@ -20,8 +20,13 @@ pub(super) struct Loaded {
     pub(super) retired_keys: HashSet<String>,
 }
 
-pub(super) async fn load(connection: &mut Connection, touched: &Touched) -> Result<Loaded, sqlx::Error> {
-    let mut heads = load_heads(connection, &touched.keys).await?;
+/// `begin` is the statement that begins the transaction, if that is still to be done.
+pub(super) async fn load(
+    connection: &mut Connection,
+    touched: &Touched,
+    begin: Option<&'static str>,
+) -> Result<Loaded, sqlx::Error> {
+    let mut heads = load_heads(connection, &touched.keys, begin).await?;
     load_entries(connection, &touched.indexed, &mut heads).await?;
     let leases = load_leases(connection, &touched.leases).await?;
     let retired_keys = if touched.seals { load_retired_keys(connection).await? } else { HashSet::new() };
@@ -31,13 +36,17 @@ pub(super) async fn load(connection: &mut Connection, touched: &Touched) -> Resu
 async fn load_heads(
     connection: &mut Connection,
     keys: &BTreeSet<Key>,
+    mut begin: Option<&'static str>,
 ) -> Result<HashMap<Key, Head>, sqlx::Error> {
     let keys: Vec<&Key> = keys.iter().collect();
     let mut heads = HashMap::with_capacity(keys.len());
     for run in runs(&keys) {
-        for row in heads_statement(run).build().fetch_all(&mut *connection).await? {
+        for row in heads_statement(run, begin.take()).build().fetch_all(&mut *connection).await? {
             heads.insert(key(&row)?, head(&row)?);
         }
+    }
+    if let Some(begin) = begin {
+        sqlx::query(begin).execute(connection).await?;
     }
     Ok(heads)
 }
@@ -61,10 +70,12 @@ pub(super) async fn load_entries(
     Ok(())
 }
 
-pub(super) fn heads_statement(keys: &[&Key]) -> QueryBuilder<Database> {
-    let mut query = QueryBuilder::<Database>::new(
-        "SELECT h.container, h.partition, h.id, h.revision, h.position, h.etag, h.expires_at FROM (",
-    );
+pub(super) fn heads_statement(keys: &[&Key], begin: Option<&'static str>) -> QueryBuilder<Database> {
+    let mut query = QueryBuilder::<Database>::new("");
+    if let Some(begin) = begin {
+        query.push(begin).push("; ");
+    }
+    query.push("SELECT h.container, h.partition, h.id, h.revision, h.position, h.etag, h.expires_at FROM (");
     push_keys(&mut query, keys);
     query.push(
         ") AS wanted JOIN head h ON h.container = wanted.column1 AND h.partition = wanted.column2 \

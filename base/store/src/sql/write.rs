@@ -2,7 +2,7 @@
 
 use sqlx::QueryBuilder;
 
-use super::{Connection, Database};
+use super::{Connection, Database, Script};
 use crate::engine::Head;
 use crate::lease::LeaseRow;
 use crate::plan::{NewVersion, OpenEntry, Plan};
@@ -10,69 +10,81 @@ use crate::sql::runs;
 use crate::transaction::Key;
 use crate::{LeaseName, Revision};
 
-pub(super) async fn write(connection: &mut Connection, plan: &Plan) -> Result<(), sqlx::Error> {
-    if !plan.versions.is_empty() {
-        insert_versions(connection, &plan.versions).await?;
-        upsert_heads(connection, &plan.heads.iter().collect::<Vec<_>>()).await?;
-        close_entries(connection, &plan.closed).await?;
-        open_entries(connection, &plan.opened.iter().collect::<Vec<_>>()).await?;
-        sqlx::query("UPDATE store SET revision = $1, position = $2")
-            .bind(plan.state.revision.to_sql())
-            .bind(plan.state.position)
-            .execute(&mut *connection)
-            .await?;
-    }
+/// Writes all of it. `end` is the statement that ends the transaction, if it can come with the last ones.
+pub(super) async fn write(
+    connection: &mut Connection,
+    plan: &Plan,
+    end: Option<&'static str>,
+) -> Result<(), sqlx::Error> {
+    close_entries(connection, &plan.closed).await?;
+    open_entries(connection, &plan.opened.iter().collect::<Vec<_>>()).await?;
     for (name, lease) in &plan.leases {
         upsert_lease(connection, name, lease).await?;
     }
-    Ok(())
+    let heads: Vec<_> = plan.heads.iter().collect();
+    let (mut versions, mut heads) = (runs(&plan.versions).peekable(), runs(&heads).peekable());
+    let mut script = Script::new(connection);
+    while versions.peek().is_some() || heads.peek().is_some() {
+        if let Some(run) = versions.next() {
+            push_versions(script.statement().await?, run);
+        }
+        if let Some(run) = heads.next() {
+            push_heads(script.statement().await?, run);
+        }
+        if versions.peek().is_some() || heads.peek().is_some() {
+            // Not all at once: there would be a text to prepare for every size of a batch.
+            script.run().await?;
+        } else {
+            push_state(script.statement().await?, plan);
+        }
+    }
+    if let Some(end) = end {
+        script.statement().await?.push(end);
+    }
+    script.run().await
 }
 
-async fn insert_versions(connection: &mut Connection, versions: &[NewVersion]) -> Result<(), sqlx::Error> {
-    for run in runs(versions) {
-        let mut query = QueryBuilder::<Database>::new(
-            "INSERT INTO version (position, revision, container, partition, id, previous, expired, etag, body, \
-             sealing_key, expires_at) ",
-        );
-        query.push_values(run, |mut row, version| {
-            row.push_bind(version.position)
-                .push_bind(version.revision.to_sql())
-                .push_bind(version.key.container.as_ref())
-                .push_bind(version.key.partition.as_str())
-                .push_bind(version.key.id.as_str())
-                .push_bind(version.previous)
-                .push_bind(i64::from(version.expired))
-                .push_bind(version.etag.as_ref().map(|etag| etag.as_str()))
-                .push_bind(version.body.as_deref())
-                .push_bind(version.sealing_key.as_deref())
-                .push_bind(version.expires_at);
-        });
-        query.build().execute(&mut *connection).await?;
-    }
-    Ok(())
+fn push_versions(query: &mut QueryBuilder<Database>, versions: &[NewVersion]) {
+    query.push(
+        "INSERT INTO version (position, revision, container, partition, id, previous, expired, etag, body, \
+         sealing_key, expires_at) ",
+    );
+    query.push_values(versions, |mut row, version| {
+        row.push_bind(version.position)
+            .push_bind(version.revision.to_sql())
+            .push_bind(version.key.container.as_ref())
+            .push_bind(version.key.partition.as_str())
+            .push_bind(version.key.id.as_str())
+            .push_bind(version.previous)
+            .push_bind(i64::from(version.expired))
+            .push_bind(version.etag.as_ref().map(|etag| etag.as_str()))
+            .push_bind(version.body.as_deref())
+            .push_bind(version.sealing_key.as_deref())
+            .push_bind(version.expires_at);
+    });
 }
 
-async fn upsert_heads(connection: &mut Connection, heads: &[(&Key, &Head)]) -> Result<(), sqlx::Error> {
-    for run in runs(heads) {
-        let mut query = QueryBuilder::<Database>::new(
-            "INSERT INTO head (container, partition, id, revision, position, etag, expires_at) ",
-        );
-        query.push_values(run, |mut row, (key, head)| {
-            row.push_bind(key.container.as_ref())
-                .push_bind(key.partition.as_str())
-                .push_bind(key.id.as_str())
-                .push_bind(head.revision.to_sql())
-                .push_bind(head.position)
-                .push_bind(head.etag.as_ref().map(|etag| etag.as_str()))
-                .push_bind(head.expires_at);
-        });
-        query.push(
-            " ON CONFLICT (container, partition, id) DO UPDATE SET revision = excluded.revision, \
-             position = excluded.position, etag = excluded.etag, expires_at = excluded.expires_at",
-        );
-        query.build().execute(&mut *connection).await?;
-    }
-    Ok(())
+fn push_heads(query: &mut QueryBuilder<Database>, heads: &[(&Key, &Head)]) {
+    query.push("INSERT INTO head (container, partition, id, revision, position, etag, expires_at) ");
+    query.push_values(heads, |mut row, (key, head)| {
+        row.push_bind(key.container.as_ref())
+            .push_bind(key.partition.as_str())
+            .push_bind(key.id.as_str())
+            .push_bind(head.revision.to_sql())
+            .push_bind(head.position)
+            .push_bind(head.etag.as_ref().map(|etag| etag.as_str()))
+            .push_bind(head.expires_at);
+    });
+    query.push(
+        " ON CONFLICT (container, partition, id) DO UPDATE SET revision = excluded.revision, \
+         position = excluded.position, etag = excluded.etag, expires_at = excluded.expires_at",
+    );
+}
+
+/// Where the store stands afterwards.
+fn push_state(query: &mut QueryBuilder<Database>, plan: &Plan) {
+    query.push("UPDATE store SET revision = ").push_bind(plan.state.revision.to_sql());
+    query.push(", position = ").push_bind(plan.state.position);
 }
 
 async fn close_entries(

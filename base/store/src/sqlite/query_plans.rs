@@ -40,7 +40,7 @@ fn statements() -> Vec<(&'static str, String)> {
     let entry = Entry { index: "colour".into(), value: "red".to_owned() };
     let closed = (OpenEntry { key: key.clone(), entry, since: revision }, revision);
     vec![
-        ("heads to be written", heads_statement(&[&key, &key]).into_string()),
+        ("heads to be written", heads_statement(&[&key, &key], None).into_string()),
         ("entries to be written", entries_statement(&[&key, &key]).into_string()),
         ("close entries", close_statement(&[closed.clone(), closed]).into_string()),
         ("read", read_statement(&key, None).into_string()),

@@ -12,12 +12,15 @@ use super::maintain::maintain;
 use super::read::state;
 use super::write::write;
 use super::{Place, classify};
+use crate::at_hand::AtHand;
 use crate::committer::Batches;
 use crate::engine::{Command, Maintenance, Reply, State};
 use crate::plan::{Plan, Touched, World, plan};
-use crate::present::Present;
 use crate::wake::{Topic, Wakes};
 use crate::{Error, Revision};
+
+const BEGIN: &str = "BEGIN IMMEDIATE";
+const COMMIT: &str = "COMMIT";
 
 pub(super) struct Writer {
     pub(super) place: Place,
@@ -27,26 +30,32 @@ pub(super) struct Writer {
     pub(super) incarnation: u32,
     pub(super) wakes: Arc<Wakes>,
     pub(super) generation: Arc<AtomicI64>,
-    pub(super) present: Arc<Present>,
+    pub(super) at_hand: AtHand,
     /// Nobody else writes, so the store's row need not be read for every batch. None after anything unusual.
     pub(super) state: Option<State>,
 }
 
+/// Why a batch did not take place.
+enum Failure {
+    Refused(Error),
+    Database { action: &'static str, error: sqlx::Error },
+}
+
 impl Writer {
-    async fn batch(&mut self, commands: &[Command]) -> Result<Plan, Error> {
-        let place = self.place.clone();
-        let failed = |action| {
-            let place = &place;
-            move |error| classify(place, action, error)
-        };
-        let state = match self.state.take() {
-            Some(state) => state,
-            None => state(&mut self.connection).await.map_err(failed("read its state"))?,
+    /// Carries out a batch, transaction and all.
+    async fn batch(&mut self, commands: &[Command]) -> Result<Plan, Failure> {
+        let failed = |action| move |error| Failure::Database { action, error };
+        let (state, begin) = match self.state.take() {
+            Some(state) => (state, Some(BEGIN)),
+            None => {
+                sqlx::query(BEGIN).execute(&mut self.connection).await.map_err(failed("began a batch"))?;
+                (state(&mut self.connection).await.map_err(failed("read its state"))?, None)
+            }
         };
         if state.generation > self.generation.load(Ordering::Acquire) {
-            return Err(Error::Superseded { database: self.place.path.to_string() });
+            return Err(Failure::Refused(Error::Superseded { database: self.place.path.to_string() }));
         }
-        let loaded = load(&mut self.connection, &Touched::by(commands))
+        let loaded = load(&mut self.connection, &Touched::by(commands), begin)
             .await
             .map_err(failed("loaded what a batch touches"))?;
         let world = World {
@@ -58,40 +67,38 @@ impl Writer {
             retired_keys: loaded.retired_keys,
         };
         let plan = plan(commands, world);
-        write(&mut self.connection, &plan).await.map_err(failed("wrote a batch"))?;
+        let committing = self.at_hand.committing(&plan);
+        write(&mut self.connection, &plan, Some(COMMIT)).await.map_err(failed("wrote a batch"))?;
+        committing.done(state, &plan);
         Ok(plan)
     }
 
-    async fn begin(&mut self) -> Result<(), Error> {
-        let begun = sqlx::query("BEGIN IMMEDIATE").execute(&mut self.connection).await;
-        begun.map(drop).map_err(|error| classify(&self.place, "began a batch", error))
+    async fn maintained(&mut self, maintenance: &Maintenance) -> Result<Reply, sqlx::Error> {
+        sqlx::query(BEGIN).execute(&mut self.connection).await?;
+        let now = self.place.clock.now().as_microsecond();
+        let reply = maintain(&mut self.connection, maintenance, now).await?;
+        sqlx::query(COMMIT).execute(&mut self.connection).await?;
+        Ok(reply)
     }
 
-    async fn end<T>(&mut self, outcome: Result<T, Error>) -> Result<T, Error> {
-        let outcome = match outcome {
-            Ok(value) => sqlx::query("COMMIT")
-                .execute(&mut self.connection)
-                .await
-                .map(|_| value)
-                .map_err(|error| classify_commit(&self.place.path, error)),
-            Err(error) => Err(error),
-        };
-        if outcome.is_err() {
-            // After some errors SQLite has rolled back already, and says so; either way nothing is open.
-            let _ = sqlx::query("ROLLBACK").execute(&mut self.connection).await;
+    /// Sees to it that nothing is open, and says what has become of a transaction that failed.
+    async fn abandon(&mut self, failure: Failure) -> Error {
+        let open = sqlx::query("ROLLBACK").execute(&mut self.connection).await.is_ok();
+        match failure {
+            Failure::Refused(error) => error,
+            // What can be rolled back was not committed.
+            Failure::Database { action, error } if open => classify(&self.place, action, error),
+            Failure::Database { error, .. } => classify_commit(&self.place.path, error),
         }
-        outcome
     }
 }
 
 impl Batches for Writer {
     async fn execute(&mut self, commands: &[Command]) -> Result<Vec<Result<Reply, Error>>, Error> {
-        self.begin().await?;
-        let outcome = self.batch(commands).await;
-        let changed = outcome.iter().flat_map(|plan| &plan.versions).map(|version| &version.key);
-        let changing = self.present.changing(changed);
-        let plan = self.end(outcome).await?;
-        drop(changing);
+        let plan = match self.batch(commands).await {
+            Ok(plan) => plan,
+            Err(failure) => return Err(self.abandon(failure).await),
+        };
         self.state = Some(plan.state);
         let (topics, revision): (_, Revision) = (Topic::of(&plan), plan.state.revision);
         self.wakes.wake(&topics);
@@ -100,16 +107,15 @@ impl Batches for Writer {
     }
 
     async fn maintain(&mut self, maintenance: &Maintenance) -> Result<Reply, Error> {
-        self.begin().await?;
         self.state = None;
-        let now = self.place.clock.now().as_microsecond();
-        let outcome = maintain(&mut self.connection, maintenance, now)
-            .await
-            .map_err(|error| classify(&self.place, "maintained the database", error));
-        // What else is maintained leaves the present documents as they are.
-        let reseals = matches!(maintenance, Maintenance::Reseal { .. });
-        let _changing = reseals.then(|| self.present.changing_all());
-        self.end(outcome).await
+        let _changing = self.at_hand.maintaining(maintenance);
+        match self.maintained(maintenance).await {
+            Ok(reply) => Ok(reply),
+            Err(error) => {
+                let action = "maintained the database";
+                Err(self.abandon(Failure::Database { action, error }).await)
+            }
+        }
     }
 
     async fn close(self) {

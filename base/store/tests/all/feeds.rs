@@ -3,7 +3,10 @@
 use std::time::Duration;
 
 use futures::FutureExt as _;
-use pilothouse_store::{Cause, Change, Cursor, Error, Feed, Precondition, Revision, Transaction};
+use pilothouse_runtime::Shutdown;
+use pilothouse_store::{
+    Batch, Cause, Change, Cursor, Error, Feed, Precondition, Revision, Store, Transaction,
+};
 use rstest::rstest;
 use serde_json::json;
 
@@ -171,4 +174,50 @@ async fn a_feed_on_which_nothing_happens_is_not_overtaken_by_compaction() {
     store.compact(store.revision().await.unwrap()).await.unwrap();
     store.create(&notes(), &ada(), id("x"), &json!(1)).await.unwrap();
     assert_eq!(next(&mut quiet).await.len(), 1);
+}
+
+/// On SQLite the newest changes are kept at hand. Whoever has only the file is told the same.
+#[tokio::test]
+async fn what_is_at_hand_is_what_the_rows_say() {
+    let Some(fixture) = Fixture::new(Kind::Sqlite) else { return };
+    let store = fixture.store().await;
+    let rows =
+        Store::inspect(&fixture.location, Some(fixture.keyring.clone()), Shutdown::new()).await.unwrap();
+    // Documents that are read before they change, and such that are not; several at once, and one after the other.
+    for round in 0..40_u32 {
+        if round % 3 == 0 {
+            store.get(&notes(), &ada(), &id("a")).await.unwrap();
+        }
+        let mut both = Transaction::new(ada());
+        both.put(&notes(), id("a"), Precondition::Any, &json!(round)).unwrap();
+        match round % 5 {
+            0 => both.delete(&notes(), id("b"), Precondition::Any),
+            _ => both.put(&notes(), id("b"), Precondition::Any, &json!({ "round": round })).unwrap(),
+        };
+        if round % 7 == 0 {
+            both.put(&vault(), id("c"), Precondition::Any, &json!(round)).unwrap();
+        }
+        let mut other = Transaction::new(bob());
+        other.put(&notes(), id("a"), Precondition::Any, &json!(round)).unwrap();
+        let (first, second) = tokio::join!(store.commit(&both), store.commit(&other));
+        first.unwrap();
+        second.unwrap();
+        if round == 17 {
+            let through = store.revision().await.unwrap();
+            store.compact(Revision::from_number(through.number() - 9)).await.unwrap();
+        }
+    }
+    let newest = store.revision().await.unwrap();
+    assert_eq!(newest, rows.revision().await.unwrap());
+    for after in (0..=newest.number()).map(Revision::from_number) {
+        for (at_hand, stored) in [
+            (store.partition_feed(&ada(), after), rows.partition_feed(&ada(), after)),
+            (store.container_feed(&notes(), after).unwrap(), rows.container_feed(&notes(), after).unwrap()),
+        ] {
+            let told = async |mut feed: Feed| feed.ready().await.map_err(|error| error.to_string());
+            let (at_hand, stored) = (told(at_hand).await, told(stored).await);
+            let seen = |batch: Batch| (batch.changes, batch.through);
+            assert_eq!(at_hand.map(seen), stored.map(seen), "after {after}");
+        }
+    }
 }

@@ -85,7 +85,7 @@ impl Fixture {
     pub(crate) fn a_while(&self) -> Duration {
         match self.manual {
             Some(_) => Duration::from_secs(3600),
-            None => Duration::from_millis(400),
+            None => Duration::from_secs(2),
         }
     }
 }

@@ -3,7 +3,8 @@
 //! Only for an engine whose every writer is in this process. It says what it is about to change before the change can be
 //! seen, and when it is over ([`Present::changing`]); in between, nothing of what it touches is at hand, and what was read
 //! meanwhile is not kept. So whoever reads here never sees less than somebody saw before in the database itself, and a commit
-//! that was answered is seen by all.
+//! that was answered is seen by all. A document that was at hand before a change is so after it: whoever changes one had read it,
+//! and will again.
 //!
 //! What is kept is what is stored, sealed secrets included, and at most [`CAPACITY`] bytes of it: two generations, of which
 //! the older one is dropped as a whole when the younger one is full.
@@ -52,6 +53,8 @@ pub(crate) struct Ticket(u64);
 pub(crate) struct Changing {
     present: Arc<Present>,
     parts: Vec<usize>,
+    /// What was at hand of it before.
+    former: HashMap<Key, Version>,
 }
 
 impl Present {
@@ -83,7 +86,7 @@ impl Present {
 
     /// Some documents are about to change.
     pub(crate) fn changing<'a>(self: &Arc<Self>, keys: impl IntoIterator<Item = &'a Key>) -> Changing {
-        let mut parts = Vec::new();
+        let (mut parts, mut former) = (Vec::new(), HashMap::new());
         for key in keys {
             let number = self.part_of(key);
             let mut part = self.part(number);
@@ -91,9 +94,11 @@ impl Present {
                 part.begin();
                 parts.push(number);
             }
-            part.remove(key);
+            if let Some(version) = part.remove(key) {
+                former.insert(key.clone(), version);
+            }
         }
-        Changing { present: self.clone(), parts }
+        Changing { present: self.clone(), parts, former }
     }
 
     /// Any document is about to change.
@@ -103,7 +108,7 @@ impl Present {
             part.begin();
             (part.young, part.old, part.bytes) = Default::default();
         }
-        Changing { present: self.clone(), parts: (0..PARTS).collect() }
+        Changing { present: self.clone(), parts: (0..PARTS).collect(), former: HashMap::new() }
     }
 
     fn part_of(&self, key: &Key) -> usize {
@@ -132,22 +137,35 @@ impl Part {
             self.old = std::mem::take(&mut self.young);
             self.bytes = 0;
         }
-        if self.young.insert(version.key.clone(), version).is_none() {
-            self.bytes += size;
-        }
+        let former = self.young.insert(version.key.clone(), version);
+        self.bytes = self.bytes + size - former.as_ref().map_or(0, self::size);
     }
 
-    fn remove(&mut self, key: &Key) {
-        self.old.remove(key);
-        if let Some(version) = self.young.remove(key) {
-            self.bytes -= size(&version);
-        }
+    fn remove(&mut self, key: &Key) -> Option<Version> {
+        let old = self.old.remove(key);
+        let young = self.young.remove(key);
+        self.bytes -= young.as_ref().map_or(0, size);
+        young.or(old)
     }
 }
 
 fn size(version: &Version) -> usize {
     let key = version.key.partition.as_str().len() + version.key.id.as_str().len();
     OVERHEAD + 2 * key + version.body.len()
+}
+
+impl Changing {
+    /// A document as it was before, if it was at hand.
+    pub(super) fn former(&self, key: &Key) -> Option<&Version> {
+        self.former.get(key)
+    }
+
+    /// What the documents have become, in order, and durably.
+    pub(super) fn replace(&self, versions: impl IntoIterator<Item = Version>) {
+        for version in versions.into_iter().filter(|version| self.former.contains_key(&version.key)) {
+            self.present.part(self.present.part_of(&version.key)).insert(version);
+        }
+    }
 }
 
 impl Drop for Changing {
