@@ -2,12 +2,12 @@
 
 use axum::response::Response;
 use http::StatusCode;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::catalogue::Resource;
 use crate::server::{Call, Server};
 use crate::status::{Cause, Failure};
-use crate::storage::{Stored, WriteError};
+use crate::storage::{Tie, WriteError};
 use crate::verbs::{self, delete};
 
 /// The namespace in which something is to be made. The write is tied to it being as it was read here, so that nothing
@@ -17,14 +17,17 @@ pub(crate) async fn admit(
     resource: &Resource,
     namespace: &str,
     name: &str,
-) -> Result<Option<Stored>, Failure> {
+) -> Result<Option<Tie>, Failure> {
     if !resource.namespaced {
         return Ok(None);
     }
     let namespaces = server.built_in("", "namespaces")?;
-    let found = server.storage.get(&namespaces, "", namespace).await?;
-    let found = found.ok_or_else(|| Failure::not_found(&namespaces, namespace))?;
-    if delete::is_deleting(&found.value) {
+    let found = server.storage.tie(&namespaces, "", namespace).await?;
+    let (tie, found) = found.ok_or_else(|| Failure::not_found(&namespaces, namespace))?;
+    // Nearly always a glance is enough.
+    let is_deleting = found.text().contains("\"deletionTimestamp\"")
+        && found.parse().is_ok_and(|value: Value| delete::is_deleting(&value));
+    if is_deleting {
         let why =
             format!("unable to create new content in namespace {namespace} because it is being terminated");
         let cause = Cause::new(
@@ -34,7 +37,7 @@ pub(crate) async fn admit(
         );
         return Err(Failure::forbidden(resource, name, why).with_cause(cause));
     }
-    Ok(Some(found))
+    Ok(Some(tie))
 }
 
 /// `namespaces/finalize`: replaces what the namespace waits for. Without anything left, it is gone.

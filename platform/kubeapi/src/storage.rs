@@ -13,9 +13,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use pilothouse_runtime::{Chain, Shutdown, TaskError};
 use pilothouse_store::{
-    Catalog, Conflict, Container, DocumentId, Error, Etag, Partition, Precondition, Store, Transaction,
+    Catalog, Conflict, Container, Document, DocumentId, Error, Etag, Partition, Precondition, Store,
+    Transaction,
 };
 use serde_json::Value;
 use tokio::time::Instant;
@@ -69,6 +71,13 @@ pub(crate) struct Containers {
 pub(crate) struct Stored {
     /// With its resource version, at the API version that was asked for.
     pub(crate) value: Value,
+    etag: Etag,
+    id: DocumentId,
+}
+
+/// An object that must be as it was read for a write to take place.
+#[derive(Clone, Debug)]
+pub(crate) struct Tie {
     etag: Etag,
     id: DocumentId,
 }
@@ -144,16 +153,46 @@ impl Storage {
         namespace: &str,
         name: &str,
     ) -> Result<Option<Stored>, Failure> {
-        // A name that no document can have belongs to no object.
-        let Ok(id) = DocumentId::try_new(key(resource, namespace, name)) else { return Ok(None) };
-        let container = self.containers.of(resource);
-        let Some(document) = self.store.get(container, &self.partition, &id).await.map_err(failed)? else {
-            return Ok(None);
-        };
+        let Some(document) = self.document(resource, namespace, name).await? else { return Ok(None) };
         let mut value: Value = document.parse().map_err(failed)?;
         encoding::stamp(&mut value, document.revision.number());
         encoding::convert(resource, &mut value);
-        Ok(Some(Stored { value, etag: document.etag, id }))
+        Ok(Some(Stored { value, etag: document.etag, id: document.id }))
+    }
+
+    /// One object, as it is now, in bytes.
+    pub(crate) async fn get_bytes(
+        &self,
+        resource: &Resource,
+        namespace: &str,
+        name: &str,
+    ) -> Result<Option<Bytes>, Failure> {
+        let document = self.document(resource, namespace, name).await?;
+        Ok(document.map(|document| {
+            converted(resource, &encoding::encode(document.text(), document.revision.number()))
+        }))
+    }
+
+    /// One object that a write can be tied to, and its text.
+    pub(crate) async fn tie(
+        &self,
+        resource: &Resource,
+        namespace: &str,
+        name: &str,
+    ) -> Result<Option<(Tie, Document)>, Failure> {
+        let document = self.document(resource, namespace, name).await?;
+        Ok(document.map(|document| (Tie { etag: document.etag.clone(), id: document.id.clone() }, document)))
+    }
+
+    async fn document(
+        &self,
+        resource: &Resource,
+        namespace: &str,
+        name: &str,
+    ) -> Result<Option<Document>, Failure> {
+        // A name that no document can have belongs to no object.
+        let Ok(id) = DocumentId::try_new(key(resource, namespace, name)) else { return Ok(None) };
+        self.store.get(self.containers.of(resource), &self.partition, &id).await.map_err(failed)
     }
 
     /// Writes a new object, provided that its namespace is still as it was read, together with what goes along.
@@ -161,13 +200,13 @@ impl Storage {
         &self,
         resource: &Resource,
         (namespace, name): (&str, &str),
-        within: Option<&Stored>,
-        value: &Value,
+        within: Option<&Tie>,
+        value: Value,
         along: &[Along],
     ) -> Result<Value, WriteError> {
         let id = DocumentId::try_new(key(resource, namespace, name)).map_err(written)?;
         let mut transaction = Transaction::new(self.partition.clone());
-        self.put(&mut transaction, resource, &id, Precondition::Absent, value)?;
+        self.put(&mut transaction, resource, &id, Precondition::Absent, &value)?;
         if let Some(within) = within {
             let unchanged = Precondition::Etag(within.etag.clone());
             transaction.check(&self.containers.objects, within.id.clone(), unchanged);
@@ -200,7 +239,7 @@ impl Storage {
         self.put(&mut transaction, resource, &former.id, unchanged, value)?;
         self.put_along(&mut transaction, along)?;
         let revision = self.commit(&transaction, &former.id).await?;
-        Ok(stamped(encoding::as_stored(resource, value), revision))
+        Ok(stamped(encoding::as_stored(resource, value.clone()), revision))
     }
 
     /// Deletes the object that was read. The answer is its last state at the version of the deletion.
@@ -229,17 +268,14 @@ impl Storage {
         value: &Value,
     ) -> Result<(), WriteError> {
         let container = self.containers.of(resource);
-        let stored = encoding::for_storage(resource, value);
-        if encoding::size(&stored) > LARGEST_OBJECT {
+        let text = encoding::for_storage(resource, value)
+            .map_err(|error| WriteError::Failed(Failure::internal(error)))?;
+        if text.get().len() > LARGEST_OBJECT && encoding::size(value) > LARGEST_OBJECT {
             return Err(WriteError::Failed(Failure::too_large(LARGEST_OBJECT)));
         }
         let is_event = resource.plural == "events" && matches!(&*resource.group, "" | "events.k8s.io");
-        if is_event {
-            transaction.put_expiring(container, id.clone(), precondition, &stored, EVENT_TIME_TO_LIVE)
-        } else {
-            transaction.put(container, id.clone(), precondition, &stored)
-        }
-        .map_err(written)?;
+        let time_to_live = is_event.then_some(EVENT_TIME_TO_LIVE);
+        transaction.put_text(container, id.clone(), precondition, text, time_to_live);
         Ok(())
     }
 

@@ -89,7 +89,7 @@ impl Cache {
                         state.touched.insert(collection(&key).into(), revision);
                     }
                 }
-                state.history.push(Arc::new(Event { revision, key, before, after }));
+                state.history.push(Arc::new(Event::new(revision, key, before, after)));
             }
             state.through = through;
             self.measure(state);

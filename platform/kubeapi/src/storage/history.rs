@@ -4,20 +4,24 @@
 //! further behind is served from the store's history; only what the store has forgotten is gone.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 
 const LONGEST: usize = 1024;
 const LARGEST: usize = 2 << 20;
 
+/// Of larger objects every watch writes its own line.
+const LARGEST_SHARED: usize = 4 << 10;
+
 /// What happened to one object. Both states are encoded, each at its own version.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Event {
     pub(crate) revision: u64,
     pub(crate) key: Arc<str>,
     pub(crate) before: Option<Bytes>,
     pub(crate) after: Option<Bytes>,
+    line: OnceLock<Bytes>,
 }
 
 #[derive(Debug, Default)]
@@ -65,6 +69,18 @@ impl History {
 }
 
 impl Event {
+    pub(crate) fn new(revision: u64, key: Arc<str>, before: Option<Bytes>, after: Option<Bytes>) -> Self {
+        Self { revision, key, before, after, line: OnceLock::new() }
+    }
+
+    /// What is sent to everybody who sees the whole object as it is. Made once, for as many as there are.
+    pub(crate) fn line(&self, make: impl Fn() -> Bytes) -> Bytes {
+        match self.after.as_ref().is_none_or(|after| after.len() > LARGEST_SHARED) {
+            true => make(),
+            false => self.line.get_or_init(make).clone(),
+        }
+    }
+
     /// The state after is shared with the present one; the one before is what the history costs.
     fn size(&self) -> usize {
         self.before.as_ref().map_or(0, Bytes::len) + self.key.len() + size_of::<Self>()
@@ -77,7 +93,7 @@ mod tests {
 
     fn event(revision: u64, key: &str, size: usize) -> Arc<Event> {
         let before = Some(Bytes::from(vec![b'x'; size]));
-        Arc::new(Event { revision, key: key.into(), before, after: None })
+        Arc::new(Event::new(revision, key.into(), before, None))
     }
 
     #[test]

@@ -77,12 +77,12 @@ impl Watcher {
             .filter(|change| self.storage.containers.holds(&change.container))
             .filter(|change| change.id.as_str().starts_with(&self.prefix))
             .map(|change| {
-                Arc::new(Event {
-                    revision: change.revision.number(),
-                    key: change.id.as_str().into(),
-                    before: change.before.as_ref().map(encoded),
-                    after: change.after.as_ref().map(encoded),
-                })
+                Arc::new(Event::new(
+                    change.revision.number(),
+                    change.id.as_str().into(),
+                    change.before.as_ref().map(encoded),
+                    change.after.as_ref().map(encoded),
+                ))
             })
             .collect();
         Ok((events, batch.through.number()))

@@ -35,7 +35,7 @@ pub(super) async fn handle(call: &Call) -> Result<Response, Failure> {
     if call.resource.is("certificates.k8s.io", "certificatesigningrequests") {
         requested_by(call, &mut object);
     }
-    permitted(call, &object)?;
+    permitted(call, &mut object)?;
     let manager = call.manager()?;
     let dry_run = call.dry_run()?;
     let created = new(&call.server, &call.resource, namespace, object, Fields::Of(&manager), dry_run).await?;
@@ -44,12 +44,11 @@ pub(super) async fn handle(call: &Call) -> Result<Response, Failure> {
     Ok(response)
 }
 
-/// Whether who asks may make this object at all. It lies where the path says, whether it says so itself or not.
-pub(super) fn permitted(call: &Call, object: &Value) -> Result<(), Failure> {
-    let mut placed = object.clone();
-    place(&call.resource, call.namespace(), &mut placed)?;
+/// Whether who asks may make this object at all. It is put where the path says.
+pub(super) fn permitted(call: &Call, object: &mut Value) -> Result<(), Failure> {
+    place(&call.resource, call.namespace(), object)?;
     let change =
-        admission::nodes::Change { resource: &call.resource, subresource: None, new: &placed, old: None };
+        admission::nodes::Change { resource: &call.resource, subresource: None, new: object, old: None };
     admission::permit(&call.server, &call.user, call.namespace(), &change)
 }
 
@@ -130,7 +129,7 @@ pub(super) async fn new(
         }
         let along = admission::Turn::along(quota.as_ref());
         let at = (namespace, name.as_str());
-        let written = server.storage.create(resource, at, within.as_ref(), &object, along).await;
+        let written = server.storage.create(resource, at, within.as_ref(), object, along).await;
         drop(turn);
         drop(quota);
         match written {

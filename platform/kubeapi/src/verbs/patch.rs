@@ -49,7 +49,7 @@ pub(super) async fn handle(call: &Call) -> Result<Response, Failure> {
             call.unknown_fields(&mut object)?;
             object["metadata"]["name"] = json!(name);
             let namespace = call.namespace();
-            create::permitted(call, &object)?;
+            create::permitted(call, &mut object)?;
             match create::new(&call.server, resource, namespace, object, fields, change.dry_run).await {
                 Ok(created) => return call.show(StatusCode::CREATED, created),
                 Err(failure) if failure.reason == "AlreadyExists" => continue,

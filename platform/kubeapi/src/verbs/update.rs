@@ -53,7 +53,7 @@ pub(super) async fn handle(call: &Call) -> Result<Response, Failure> {
             if subresource.is_none() && resource.creates_on_update() && version.is_none() {
                 let mut object = object.clone();
                 object["metadata"]["name"] = json!(name);
-                create::permitted(call, &object)?;
+                create::permitted(call, &mut object)?;
                 let fields = Fields::Of(&manager);
                 let created =
                     create::new(&call.server, resource, call.namespace(), object, fields, change.dry_run)

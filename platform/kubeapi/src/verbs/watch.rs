@@ -5,15 +5,15 @@
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
+use std::pin::Pin;
 use std::time::Duration;
 
 use axum::body::Body;
 use axum::response::Response;
 use bytes::{BufMut as _, Bytes, BytesMut};
-use pilothouse_runtime::Shutdown;
 use prometheus_client::metrics::gauge::Gauge;
 use serde_json::{Value, json};
-use tokio::time::Instant;
+use tokio::time::{Instant, Sleep};
 
 use super::options::{self, Selection};
 use crate::answer::{self, Form};
@@ -34,10 +34,14 @@ struct Watch {
     pending: VecDeque<Bytes>,
     /// Whether the client knows the columns of a table; they are told once.
     told: bool,
+    /// What an object begins with that is shown as it is, if there are such.
+    plain: Option<String>,
     bookmarks: bool,
-    next_bookmark: Instant,
     deadline: Instant,
-    shutdown: Shutdown,
+    /// Rings for the next bookmark and at the deadline. As the next one, it is kept from event to event: setting a new one for
+    /// each of a thousand watches costs more than what they are told.
+    alarm: Pin<Box<Sleep>>,
+    stopped: Pin<Box<dyn Future<Output = ()> + Send>>,
     ended: bool,
     _open: Open,
 }
@@ -93,16 +97,21 @@ pub(super) async fn handle(call: Call) -> Result<Response, Failure> {
         version.filter(|version| *version > 0).unwrap_or_else(|| storage.cache().through())
     };
     let now = Instant::now();
+    let deadline = now + Duration::from_secs(timeout);
+    let first = if bookmarks { deadline.min(now + BOOKMARKS) } else { deadline };
+    let shutdown = call.server.shutdown.clone();
+    let as_is = form == Form::Object && selection.is_everything() && !call.resource.evolved;
     let watch = Watch {
         form,
+        plain: as_is.then(|| storage::head(&call.resource)),
         selection,
         watcher: Watcher::new(storage.clone(), prefix, after),
         pending,
         told,
         bookmarks,
-        next_bookmark: now + BOOKMARKS,
-        deadline: now + Duration::from_secs(timeout),
-        shutdown: call.server.shutdown.clone(),
+        deadline,
+        alarm: Box::pin(tokio::time::sleep_until(first)),
+        stopped: Box::pin(async move { shutdown.requested().await }),
         ended: false,
         _open: Open::new(&call.server.metrics.watches),
         call,
@@ -125,16 +134,18 @@ impl Watch {
             }
             tokio::select! {
                 biased;
-                () = self.shutdown.requested() => return None,
+                () = &mut self.stopped => {
+                    self.ended = true;
+                    return None;
+                }
                 events = self.watcher.next() => match events {
                     Ok(events) => events.iter().for_each(|event| self.take(event)),
                     Err(lost) => self.lose(lost),
                 },
-                () = tokio::time::sleep_until(self.deadline) => {
+                () = &mut self.alarm => {
                     self.bookmark();
-                    self.ended = true;
+                    self.ended = Instant::now() >= self.deadline;
                 }
-                () = tokio::time::sleep_until(self.next_bookmark), if self.bookmarks => self.bookmark(),
             }
         }
     }
@@ -157,6 +168,11 @@ impl Watch {
 
     /// What a change means to somebody who sees only some of the objects.
     fn take(&mut self, event: &Event) {
+        if let Some(line) = self.as_it_is(event) {
+            self.call.server.metrics.watch_events.inc();
+            self.pending.push_back(line);
+            return;
+        }
         let resource = &self.call.resource;
         let shown = |object: &Option<Bytes>| {
             let object = storage::converted(resource, object.as_ref()?);
@@ -174,8 +190,20 @@ impl Watch {
         self.pending.push_back(line(kind, &object));
     }
 
+    /// The line of a new or changed object for somebody who sees all objects as they are.
+    fn as_it_is(&self, event: &Event) -> Option<Bytes> {
+        let head = self.plain.as_ref()?;
+        let is_plain = |object: &Bytes| object.starts_with(head.as_bytes());
+        let after = event.after.as_ref().filter(|after| is_plain(after))?;
+        match &event.before {
+            None => Some(event.line(|| line("ADDED", after))),
+            Some(before) => is_plain(before).then(|| event.line(|| line("MODIFIED", after))),
+        }
+    }
+
     fn bookmark(&mut self) {
-        self.next_bookmark = Instant::now() + BOOKMARKS;
+        let next = if self.bookmarks { Instant::now() + BOOKMARKS } else { self.deadline };
+        self.alarm.as_mut().reset(next.min(self.deadline));
         if self.bookmarks {
             self.pending.push_back(bookmark(&self.call, self.form, self.watcher.place(), false));
         }
@@ -196,6 +224,9 @@ impl Watch {
 
 /// An object in the form the client asked for. Of tables, only the first has columns.
 fn formed(call: &Call, form: Form, told: &mut bool, object: &Bytes) -> Bytes {
+    if form == Form::Object {
+        return object.clone();
+    }
     let now = call.server.clock.now();
     match serde_json::from_slice(object) {
         Ok(value) if matches!(form, Form::Table(_)) && std::mem::replace(told, true) => {
