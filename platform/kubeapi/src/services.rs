@@ -119,13 +119,24 @@ impl Allocator {
     }
 
     /// From a random place on, so that an address that was just given back is not the next one given out: somebody may
-    /// still be talking to it. The first is never given out.
+    /// still be talking to it. The first is never given out, and those after it, which people choose for what has to have a known
+    /// address, only when there are no others.
     fn free(&self, taken: &BTreeSet<Ipv4Addr>) -> Option<Ipv4Addr> {
-        let usable = self.size - 3;
-        let start = rand::random_range(0..usable);
-        (0..usable)
-            .map(|step| Ipv4Addr::from(self.base + 2 + (start + step) % usable))
+        let (first, end) = (2, self.size - 1);
+        let band = first + self.chosen();
+        let above = end - band;
+        let start = rand::random_range(0..above);
+        (0..above)
+            .map(|step| band + (start + step) % above)
+            .chain(first..band)
+            .map(|place| Ipv4Addr::from(self.base + place))
             .find(|address| !taken.contains(address))
+    }
+
+    /// How many addresses are left to people's choice: as many as upstream leaves.
+    fn chosen(&self) -> u32 {
+        let count = (self.size / 16).clamp(16, 256);
+        if count + 3 < self.size { count } else { 0 }
     }
 }
 

@@ -14,7 +14,7 @@ const JOINS: &str = "rbac.authorization.k8s.io/aggregate-to-";
 /// Who may be changed by a new version of the server.
 const AUTOUPDATE: &str = "rbac.authorization.kubernetes.io/autoupdate";
 
-/// What our nodes do beyond a kubelet: they also lead to Services, and keep the folders of volumes.
+/// What our nodes do beyond a kubelet: they also lead to Services and to each other's pods, and keep the folders of volumes.
 const NODE_EXTRAS: &str = "pilothouse:node";
 /// As metrics collectors call it.
 const METRICS_READER: &str = "system:aggregated-metrics-reader";
@@ -141,7 +141,7 @@ fn node_extras() -> Role {
         joins: None,
         gathers: None,
         rules: vec![
-            json!({ "apiGroups": [""], "resources": ["endpoints", "services"], "verbs": ["list", "watch"] }),
+            json!({ "apiGroups": [""], "resources": ["endpoints", "nodes", "services"], "verbs": ["list", "watch"] }),
             json!({ "apiGroups": ["discovery.k8s.io"], "resources": ["endpointslices"], "verbs": ["list", "watch"] }),
             json!({ "apiGroups": [""], "resources": ["persistentvolumes"], "verbs": ["delete", "list", "watch"] }),
         ],
