@@ -30,10 +30,12 @@ pub struct Config {
     /// The node's own address. Without it: the first of the pod range, or with `namespaces = "inherit"` the address that
     /// the surroundings gave.
     pub node_address: Option<Ipv4Addr>,
-    /// Where cluster DNS answers; written into the pods' resolv.conf.
+    /// Where cluster DNS answers; written into the pods' resolv.conf. Without it, the tenth address of the Service range.
     pub cluster_dns: Option<Ipv4Addr>,
     /// The DNS domain of the cluster.
     pub cluster_domain: String,
+    /// What cluster DNS says about names that are not of the cluster.
+    pub outside_names: OutsideNames,
     /// What the node offers to the scheduler.
     pub capacity: Capacity,
     /// Whether what pods may use is limited, and what they use is counted, through control groups.
@@ -49,6 +51,8 @@ pub struct Config {
     /// The folder of persistent volumes that are made and removed here. A claim bound to a volume below it may be
     /// mounted also where `hostPath` may not.
     pub volume_root: Option<PathBuf>,
+    /// Which pods of this node may talk to each other.
+    pub isolation: Isolation,
     /// The program of the image `pilothouse`. Without it, the running one.
     pub program: Option<PathBuf>,
     /// The Kubernetes version the node says it has.
@@ -70,6 +74,28 @@ pub enum Namespaces {
     Own,
     /// Those it is started in: a node that is itself a pod.
     Inherit,
+}
+
+/// What cluster DNS says about names that are not of the cluster: there is no way out of a node to ask for them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OutsideNames {
+    /// That they should be asked for elsewhere (`REFUSED`).
+    #[default]
+    Refused,
+    /// That they do not exist (`NXDOMAIN`), which ends every search at once.
+    Unknown,
+}
+
+/// Which pods of a node may talk to each other.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Isolation {
+    /// All of them, as in any Kubernetes.
+    #[default]
+    None,
+    /// Those of one namespace: each is somebody else's.
+    Namespace,
 }
 
 /// What a node offers to the scheduler.
@@ -124,6 +150,7 @@ impl Default for Config {
             node_address: None,
             cluster_dns: None,
             cluster_domain: "cluster.local".to_owned(),
+            outside_names: OutsideNames::Refused,
             capacity: Capacity::default(),
             resource_limits: true,
             pod_processes: Some(16_384),
@@ -131,6 +158,7 @@ impl Default for Config {
             taints: Vec::new(),
             allow_host_path: false,
             volume_root: None,
+            isolation: Isolation::None,
             program: None,
             version: "1.33.4".to_owned(),
             listen: SocketAddr::from(([0, 0, 0, 0], 10250)),

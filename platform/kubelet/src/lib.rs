@@ -21,11 +21,13 @@
 //!
 //! # Tasks
 //!
-//! Of the owner `kubelet`: `pods`, `services` and `persistent-volumes` are reconcilers with a watch each (`watch-…`); `lease`
-//! keeps the node alive in the API; `socket` hands over connections into the node's network; `logs` serves the API server, with an
-//! `exec`, `attach` or `port-forward` for everybody who is at a pod. Per port of a Service a `service`, and per connection to it a
-//! `proxied`. Of the owner `kubelet-plumbing`, which ends after those: per pod a `shim` (the connection to it), per container `probes`
-//! and, while they run, `post-start` and `pre-stop`; per ConfigMap and Secret in a volume a `reference`; `events`; and `netlink`.
+//! Of the owner `kubelet`: `pods`, `host-ports`, `services`, `neighbours` and `persistent-volumes` are reconcilers with watches
+//! (`watch-…`); `lease` keeps the node alive in the API; `socket` hands over connections into the node's network; `logs` serves the API server, with an
+//! `exec`, `attach` or `port-forward` for everybody who is at a pod; `dns` and `dns-connections` answer for names, with a
+//! `dns-connection` for who asks over one. Per port of a Service a `service`, per connection to it a `proxied`, and per client of
+//! datagrams a `datagrams`. Of the owner `kubelet-plumbing`, which ends after those: per pod a `shim` (the connection to it), per
+//! container `probes` and, while they run, `post-start` and `pre-stop`; per ConfigMap and Secret in a volume a `reference`; `events`;
+//! and `netlink`.
 
 mod access;
 pub mod anchor;
@@ -33,6 +35,7 @@ mod cgroups;
 mod client;
 mod config;
 mod descriptor;
+mod dns;
 mod enter;
 mod error;
 mod failure;
@@ -56,7 +59,7 @@ pub mod shim;
 mod statistics;
 mod streaming;
 
-pub use self::config::{Capacity, Config, Namespaces, Taint, Tls};
+pub use self::config::{Capacity, Config, Isolation, Namespaces, OutsideNames, Taint, Tls};
 pub use self::enter::{Entered, enter};
 pub use self::error::{Error, SystemFailure};
 pub use self::remove::remove;

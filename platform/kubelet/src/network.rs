@@ -11,7 +11,9 @@
 //! the pod's, and know each other's from the beginning. The Service range is local to the node: whatever a pod sends
 //! there arrives at a socket of the proxy.
 
-use std::net::Ipv4Addr;
+use std::collections::HashMap;
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
 
 use futures::TryStreamExt as _;
 use pilothouse_runtime::{OnExit, Tasks};
@@ -22,22 +24,33 @@ use rtnetlink::packet_route::neighbour::NeighbourState;
 use rtnetlink::packet_route::route::{RouteScope, RouteType};
 use rtnetlink::packet_route::rule::RuleAction;
 use rtnetlink::{Handle, LinkMessageBuilder, LinkUnspec, LinkVeth, RouteMessageBuilder};
+use tokio::sync::Mutex;
+use tokio_util::sync::CancellationToken;
 
+use crate::config::Isolation;
 use crate::failure::{Doing as _, Failure};
 
+mod farewells;
 mod inside;
+mod neighbours;
 mod pool;
 mod range;
+mod tenants;
 
+use farewells::Farewells;
+use neighbours::Neighbour;
+pub(crate) use neighbours::Neighbours;
 pub(crate) use pool::Pool;
 pub(crate) use range::Range;
+use tenants::Tenants;
 
 /// In every network namespace.
 const LOOPBACK: u32 = 1;
 /// Where pods believe their gateway to be. It exists nowhere.
 const GATEWAY: Ipv4Addr = Ipv4Addr::new(169, 254, 1, 1);
-/// The kernel's table of local addresses.
+/// The kernel's table of local addresses, and the one for everything else.
 const LOCAL_TABLE: u32 = 255;
+const MAIN_TABLE: u32 = 254;
 /// Our table for what pods may not reach, and the place of its rule: after local addresses, before everything else.
 const CONFINED_TABLE: u32 = 4200;
 const CONFINED_PRIORITY: u32 = 4200;
@@ -47,6 +60,14 @@ const CONFINED_PRIORITY: u32 = 4200;
 pub(crate) struct Network {
     handle: Handle,
     node: Ipv4Addr,
+    services: Range,
+    farewells: Arc<Farewells>,
+    /// What lies behind pods that are nodes.
+    behind: Arc<Mutex<HashMap<Ipv4Addr, Range>>>,
+    /// The other nodes of the cluster, by their names.
+    neighbours: Arc<Mutex<HashMap<String, Neighbour>>>,
+    /// Unless everybody may talk to everybody.
+    tenants: Option<Arc<Tenants>>,
 }
 
 // === impl Network ===
@@ -54,7 +75,12 @@ pub(crate) struct Network {
 impl Network {
     /// Talks to the kernel about the network namespace this process is in. With `range`, the node's own address is the first
     /// of it; otherwise the one that is already there.
-    pub(crate) async fn open(tasks: &Tasks, own_address: Option<Ipv4Addr>) -> Result<Self, Failure> {
+    pub(crate) async fn open(
+        tasks: &Tasks,
+        own_address: Option<Ipv4Addr>,
+        services: Range,
+        isolation: Isolation,
+    ) -> Result<Self, Failure> {
         let (connection, handle, _) =
             rtnetlink::new_connection().doing(|| "talking to the kernel's network".into())?;
         tasks.spawn("netlink", OnExit::Expendable, async move {
@@ -65,7 +91,21 @@ impl Network {
             Some(address) => address,
             None => given_address(&handle).await?,
         };
-        Ok(Self { handle, node })
+        let tenants = (isolation == Isolation::Namespace).then(Arc::default);
+        Ok(Self {
+            handle,
+            node,
+            services,
+            farewells: Arc::default(),
+            behind: Arc::default(),
+            neighbours: Arc::default(),
+            tenants,
+        })
+    }
+
+    /// Cancelled when the pod of this address goes, if it is one of this node.
+    pub(crate) fn gone(&self, pod: IpAddr) -> Arc<CancellationToken> {
+        self.farewells.of(pod)
     }
 
     /// The node's own address.
@@ -74,7 +114,8 @@ impl Network {
     }
 
     /// Makes the namespace a node's: loopback, its own address, the Service range, forwarding between pods and nowhere else.
-    pub(crate) async fn prepare(&self, services: Range) -> Result<(), Failure> {
+    pub(crate) async fn prepare(&self) -> Result<(), Failure> {
+        let services = self.services;
         self.link_up(LOOPBACK).await?;
         let address = self.handle.address().add(LOOPBACK, self.node.into(), 32).replace();
         done(address.execute().await, || format!("taking the address {}", self.node))?;
@@ -87,10 +128,15 @@ impl Network {
             .build();
         let route = self.handle.route().add(local).replace();
         done(route.execute().await, || format!("making {services} local"))?;
+        // What comes from behind a pod that is a node has sources that only its tenant's table knows the way back to.
+        for setting in ["conf/all/rp_filter", "conf/default/rp_filter"] {
+            let path = format!("/proc/sys/net/ipv4/{setting}");
+            std::fs::write(&path, "0").doing(|| format!("writing {path}"))?;
+        }
         std::fs::write("/proc/sys/net/ipv4/ip_forward", "1").doing(|| "forwarding between pods".into())
     }
 
-    /// Lets pods of this range reach one another and this node, and nothing beyond.
+    /// Lets pods of this range reach one another and this node, and beyond it only other nodes of the cluster and their pods.
     pub(crate) async fn confine(&self, pods: Range) -> Result<(), Failure> {
         let table = || RouteMessageBuilder::<Ipv4Addr>::new().table_id(CONFINED_TABLE);
         let onward = table().destination_prefix(pods.first(), pods.prefix()).kind(RouteType::Throw).build();
@@ -105,8 +151,9 @@ impl Network {
 
     /// Gives the network namespace of a process an interface with this address, and routes to it. What an earlier
     /// attempt left is replaced.
-    pub(crate) async fn attach(&self, pod: Ipv4Addr, pid: i32) -> Result<(), Failure> {
+    pub(crate) async fn attach(&self, pod: Ipv4Addr, pid: i32, namespace: &str) -> Result<(), Failure> {
         self.detach(pod).await?;
+        self.isolate(pod, namespace).await?;
         let peer = LinkMessageBuilder::<LinkUnspec>::new()
             .name("eth0")
             .address(pod_end(pod).to_vec())
@@ -138,12 +185,17 @@ impl Network {
 
     /// Removes the interface of a pod; with it goes the route.
     pub(crate) async fn detach(&self, pod: Ipv4Addr) -> Result<(), Failure> {
-        let Some(index) = self.index(&interface(pod)).await? else { return Ok(()) };
-        match self.handle.link().del(index).execute().await {
-            // It went by itself, together with the pod's namespace.
-            Err(error) if code(&error) == Some(nix::libc::ENODEV) => Ok(()),
-            deleted => done(deleted, || format!("removing the interface of {pod}")),
+        if let Some(index) = self.index(&interface(pod)).await? {
+            match self.handle.link().del(index).execute().await {
+                // It went by itself, together with the pod's namespace.
+                Err(error) if code(&error) == Some(nix::libc::ENODEV) => {}
+                deleted => done(deleted, || format!("removing the interface of {pod}"))?,
+            }
         }
+        self.behind.lock().await.remove(&pod);
+        self.release(pod).await?;
+        self.farewells.tell(pod);
+        Ok(())
     }
 
     async fn link_up(&self, index: u32) -> Result<(), Failure> {
@@ -181,7 +233,7 @@ async fn given_address(handle: &Handle) -> Result<Ipv4Addr, Failure> {
     while let Some(address) = addresses.try_next().await.map_err(|error| Failure::other(doing, error))? {
         if address.header.family == AddressFamily::Inet && up.contains(&address.header.index) {
             for attribute in &address.attributes {
-                if let AddressAttribute::Address(std::net::IpAddr::V4(address)) = attribute {
+                if let AddressAttribute::Address(IpAddr::V4(address)) = attribute {
                     return Ok(*address);
                 }
             }

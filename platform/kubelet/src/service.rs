@@ -4,7 +4,9 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{Endpoints, Node, PersistentVolume, Pod, Service as KubernetesService};
+use k8s_openapi::api::core::v1::{
+    Endpoints, Node, NodeStatus, PersistentVolume, Pod, Service as KubernetesService,
+};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::Api;
 use pilothouse_http::{Exposure, Limits, Listener, ListenerConfig, Stack, TlsFiles};
@@ -20,15 +22,16 @@ use crate::access::Access;
 use crate::cgroups::Cgroups;
 use crate::client;
 use crate::config::{Config, Namespaces};
+use crate::dns::{self, Dns};
 use crate::enter::{self, Entered};
 use crate::error::Error;
 use crate::metrics::Metrics;
-use crate::network::{Network, Pool, Range};
+use crate::network::{Neighbours, Network, Pool, Range};
 use crate::node::Registration;
 use crate::persistent_volumes::PersistentVolumes;
 use crate::pods::{Pods, Surroundings, Waker};
 use crate::server;
-use crate::services::{SERVICE_LABEL, Services};
+use crate::services::{HostPorts, Listeners, Proxy, Services, Slices};
 use crate::statistics::Statistics;
 
 /// How long tasks may take to end.
@@ -57,6 +60,8 @@ pub struct Service {
     network: Network,
     program: PathBuf,
     pod_range: Option<Range>,
+    service_range: Range,
+    dns: Option<dns::Bound>,
     acceptor: Option<Acceptor>,
     listener: Option<Listener>,
     metrics: Metrics,
@@ -76,7 +81,7 @@ impl Service {
     /// # Errors
     ///
     /// When a setting cannot be used or the system refuses; nothing runs then.
-    pub async fn build(config: Config, deps: Deps<'_>) -> Result<Self, Error> {
+    pub async fn build(mut config: Config, deps: Deps<'_>) -> Result<Self, Error> {
         let Deps { entered, clock, registry } = deps;
         let metrics = Metrics::new(registry);
         let http_metrics = pilothouse_http::Metrics::new(registry);
@@ -102,8 +107,14 @@ impl Service {
             }
         };
         let set_up = |failure: crate::failure::Failure| Error::setup("the node's network")(failure.into());
-        let network = Network::open(&plumbing, own_address).await.map_err(set_up)?;
-        network.prepare(service_range).await.map_err(set_up)?;
+        let network = Network::open(&plumbing, own_address, service_range, config.isolation).await;
+        let network = network.map_err(set_up)?;
+        network.prepare().await.map_err(set_up)?;
+        // By convention the tenth, if there are so many; pods are told the same.
+        let names =
+            *config.cluster_dns.get_or_insert_with(|| service_range.at((service_range.size() - 2).min(10)));
+        let dns = dns::Bound::bind(names.into()).await;
+        let dns = Some(dns.map_err(|error| Error::setup("cluster DNS")(error.into()))?);
         let acceptor = match &config.node_socket {
             None => None,
             Some(path) => {
@@ -122,6 +133,8 @@ impl Service {
             network,
             program,
             pod_range,
+            service_range,
+            dns,
             acceptor,
             listener,
             metrics,
@@ -200,9 +213,11 @@ impl Service {
         if self.config.namespaces == Namespaces::Inherit {
             let confined = self.network.confine(range).await;
             confined.map_err(|failure| Error::setup("the node's network")(failure.into()))?;
+            self.start_neighbours(range);
         }
-        let services = self.start_services();
-        let pods = self.start_pods(range, services, cgroups).await?;
+        let proxy = Proxy::new(tasks.clone(), self.metrics.clone(), self.network.clone());
+        let services = self.start_services(range, &proxy);
+        let pods = self.start_pods(range, services, &proxy, cgroups).await?;
         self.start_persistent_volumes();
         if let Some(listener) = self.listener.take() {
             let trusted = self.config.api_servers.clone();
@@ -244,47 +259,97 @@ impl Service {
         text.parse().map_err(|reason| Error::Config { key: "spec.podCIDR of the Node", reason })
     }
 
-    fn start_services(&self) -> Informer<KubernetesService> {
+    fn start_services(&mut self, pods: Range, proxy: &Proxy) -> Informer<KubernetesService> {
         let (waker, everything) = (Waker::default(), watcher::Config::default);
         let wake = |waker: &Waker| {
             let waker = waker.clone();
             move |key: ObjectKey| waker.wake(key)
         };
         let (one, two, three) = (wake(&waker), wake(&waker), wake(&waker));
-        let services = Informer::new(Api::<KubernetesService>::all(self.client.clone()), everything())
-            .on_change(move |service: &KubernetesService| one(ObjectKey::of(service)))
+        let services = Informer::new(Api::<KubernetesService>::all(self.client.clone()), everything());
+        let watched = Informer::new(Api::<EndpointSlice>::all(self.client.clone()), everything());
+        let slices = Slices::new(watched.informer());
+        let ranges = vec![self.service_range, pods];
+        let names = Dns::new(services.informer(), slices.clone(), &self.config, ranges, self.network.clone());
+        let (index, naming, renaming) = (slices.clone(), names.clone(), names.clone());
+        let services = services
+            .on_change(move |service: &KubernetesService| {
+                let key = ObjectKey::of(service);
+                naming.update(&key);
+                one(key);
+            })
             .spawn(&self.tasks, "services");
-        let slices = Informer::new(Api::<EndpointSlice>::all(self.client.clone()), everything())
+        watched
             .on_change(move |slice: &EndpointSlice| {
-                let labels = slice.metadata.labels.as_ref();
-                if let Some(name) = labels.and_then(|labels| labels.get(SERVICE_LABEL)) {
-                    two(ObjectKey::namespaced(
-                        slice.metadata.namespace.clone().unwrap_or_default(),
-                        name.clone(),
-                    ));
+                for key in index.take(slice) {
+                    renaming.update(&key);
+                    two(key);
                 }
             })
             .spawn(&self.tasks, "endpointslices");
+        if let Some(bound) = self.dns.take() {
+            names.start(bound, &self.tasks);
+        }
         let endpoints = Informer::new(Api::<Endpoints>::all(self.client.clone()), everything())
             .on_change(move |endpoints: &Endpoints| three(ObjectKey::of(endpoints)))
             .spawn(&self.tasks, "endpoints");
-        let (tasks, metrics) = (self.tasks.clone(), self.metrics.clone());
-        let reconciler = Services::new(services.clone(), slices, endpoints, tasks, metrics);
+        let reconciler = Services {
+            services: services.clone(),
+            slices,
+            endpoints,
+            proxy: proxy.clone(),
+            node: self.config.node_name.clone(),
+            node_address: self.network.node_address(),
+            reserved: self
+                .config
+                .cluster_dns
+                .map(|address| (address, dns::PORT).into())
+                .into_iter()
+                .collect(),
+            listeners: Listeners::default(),
+        };
         waker.connect(Controller::new("services", reconciler, Options::default()).spawn(&self.tasks));
         services
+    }
+
+    /// Ways to the pods of the cluster's other nodes. A node in a network of its own has none: nothing leads out of it.
+    fn start_neighbours(&self, pods: Range) {
+        let waker = Waker::default();
+        let waking = waker.clone();
+        let nodes = Informer::new(Api::<Node>::all(self.client.clone()), watcher::Config::default())
+            .trim(|node: &mut Node| {
+                if let Some(status) = &mut node.status {
+                    *status = NodeStatus { addresses: status.addresses.take(), ..NodeStatus::default() };
+                }
+            })
+            .on_change(move |node: &Node| waking.wake(ObjectKey::of(node)))
+            .spawn(&self.tasks, "nodes");
+        let (network, here) = (self.network.clone(), self.config.node_name.clone());
+        let reconciler = Neighbours { nodes, network, here, pods };
+        waker.connect(Controller::new("neighbours", reconciler, Options::default()).spawn(&self.tasks));
     }
 
     async fn start_pods(
         &self,
         range: Range,
         services: Informer<KubernetesService>,
+        proxy: &Proxy,
         cgroups: Cgroups,
     ) -> Result<Pods, Error> {
-        let waker = Waker::default();
+        let (waker, ports) = (Waker::default(), Waker::default());
         let selected = watcher::Config::default().fields(&format!("spec.nodeName={}", self.config.node_name));
-        let waking = waker.clone();
-        let informer = Informer::new(Api::<Pod>::all(self.client.clone()), selected)
-            .on_change(move |pod: &Pod| waking.wake(ObjectKey::of(pod)));
+        let (waking, waking_ports) = (waker.clone(), ports.clone());
+        let informer =
+            Informer::new(Api::<Pod>::all(self.client.clone()), selected).on_change(move |pod: &Pod| {
+                waking.wake(ObjectKey::of(pod));
+                waking_ports.wake(ObjectKey::of(pod));
+            });
+        let host_ports = HostPorts {
+            pods: informer.informer(),
+            proxy: proxy.clone(),
+            node_address: self.network.node_address(),
+            listeners: Listeners::default(),
+        };
         let surroundings = Surroundings {
             config: self.config.clone(),
             client: self.client.clone(),
@@ -303,6 +368,7 @@ impl Service {
         pods.adopt().await?;
         let options = Options { concurrency: 16, ..Options::default() };
         waker.connect(Controller::new("pods", pods.clone(), options).spawn(&self.tasks));
+        ports.connect(Controller::new("host-ports", host_ports, Options::default()).spawn(&self.tasks));
         informer.spawn(&self.tasks, "pods");
         Ok(pods)
     }

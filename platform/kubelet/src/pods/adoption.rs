@@ -26,8 +26,18 @@ impl Pods {
                 continue;
             };
             let local = Arc::new(Local::new(folder, record.clone()));
+            // A place in the network that nobody will use again must not be left open for the next one there.
+            let lost = shim.is_none() && record.network == self.around().network_identity;
+            if let Some(address) = record.address.filter(|address| lost && *address != self.node_address()) {
+                self.keep_apart(&record).await?;
+                let left = self.around().network.detach(address).await;
+                left.map_err(|failure| Error::setup("the network of a lost pod")(failure.into()))?;
+            }
             match shim {
-                Some(shim) if self.fits(&record) => self.connect(&local, shim).await,
+                Some(shim) if self.fits(&record) => {
+                    self.keep_apart(&record).await?;
+                    self.connect(&local, shim).await;
+                }
                 Some(shim) => {
                     info!(pod = %record.key(), "ended a pod without its network");
                     sandbox::end(shim).await.map_err(unreadable)?;
@@ -49,6 +59,14 @@ impl Pods {
             && record
                 .address
                 .is_some_and(|address| address == self.node_address() || self.pool().reserve(address))
+    }
+
+    /// Has the network know again whose pod this is.
+    async fn keep_apart(&self, record: &Record) -> Result<(), Error> {
+        let own = record.address.filter(|address| *address != self.node_address());
+        let Some(address) = own else { return Ok(()) };
+        let kept = self.around().network.adopt(address, &record.namespace).await;
+        kept.map_err(|failure| Error::setup("the network of an adopted pod")(failure.into()))
     }
 
     async fn connect(&self, local: &Arc<Local>, shim: Process) {

@@ -27,6 +27,9 @@ use crate::shim::protocol::{self, Request};
 /// How soon a token that should have been renewed is looked at again.
 const RENEWAL: std::time::Duration = std::time::Duration::from_secs(1);
 
+/// On a pod that is a node: the addresses of its own pods.
+const POD_RANGE: &str = "pilothouse.dev/pod-range";
+
 impl Pods {
     /// One pass over a pod that should run.
     pub(super) async fn run(&self, pod: &Arc<Pod>) -> Result<Next, TaskError> {
@@ -43,6 +46,7 @@ impl Pods {
                 return Err(error);
             }
         };
+        self.lead_behind(pod, &local).await?;
         let mut trouble = None;
         let plan = loop {
             watching::ensure(
@@ -220,6 +224,15 @@ impl Pods {
         }
     }
 
+    /// Routes to the pods of a pod that is a node, once somebody has said which they are.
+    async fn lead_behind(&self, pod: &Pod, local: &Local) -> Result<(), TaskError> {
+        let Some(address) = local.address().filter(|_| specification::is_privileged(pod)) else {
+            return Ok(());
+        };
+        let range = pod.annotations().get(POD_RANGE).and_then(|range| range.parse().ok());
+        Ok(self.around().network.lead_behind(address, range).await?)
+    }
+
     fn addresses(&self, local: &Local) -> (String, String) {
         let pod = local.address().map(|address| address.to_string()).unwrap_or_default();
         (pod, self.node_address().to_string())
@@ -283,7 +296,7 @@ impl Pods {
         write_json(&local.folder.join("sandbox.json"), &wanted)?;
         let shim = Sandbox::launch(&local.folder, &self.around().program).await?;
         if !wanted.host_network {
-            self.around().network.attach(address, shim.pid).await?;
+            self.around().network.attach(address, shim.pid, &local.record().namespace).await?;
         }
         local.update_record(|record| record.attached = true)?;
         let sandbox = self.open(local, shim).await?;

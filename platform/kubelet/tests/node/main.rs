@@ -10,6 +10,7 @@ use std::process::ExitCode;
 use std::sync::Mutex;
 
 mod adoption;
+mod dns;
 mod nested;
 mod network;
 mod programs;
@@ -44,6 +45,24 @@ const TESTS: &[(&str, fn())] = &[
     (
         "network::pods_share_a_port_and_reach_each_other_directly_and_by_service",
         network::pods_share_a_port_and_reach_each_other_directly_and_by_service,
+    ),
+    (
+        "network::services_lead_to_who_is_there_and_open_connections_stay",
+        network::services_lead_to_who_is_there_and_open_connections_stay,
+    ),
+    (
+        "network::pods_have_ports_of_the_node_and_its_network",
+        network::pods_have_ports_of_the_node_and_its_network,
+    ),
+    (
+        "network::tenants_reach_all_of_their_own_and_nothing_else",
+        network::tenants_reach_all_of_their_own_and_nothing_else,
+    ),
+    ("dns::names_of_services_and_pods_are_found", dns::names_of_services_and_pods_are_found),
+    ("network::much_goes_through_a_service_whole", network::much_goes_through_a_service_whole),
+    (
+        "network::datagrams_reach_services_and_move_on_with_them",
+        network::datagrams_reach_services_and_move_on_with_them,
     ),
     (
         "adoption::killed_kubelet_leaves_its_pods_and_the_next_takes_them_over",
@@ -108,6 +127,11 @@ fn main() -> ExitCode {
         Some("kubelet") => return programs::kubelet(arguments.next().as_deref()),
         Some("serve") => return programs::serve(&arguments.collect::<Vec<_>>()),
         Some("relay") => return programs::relay(&arguments.collect::<Vec<_>>()),
+        Some("talk") => return network::talk(&arguments.collect::<Vec<_>>()),
+        Some("echo-datagrams") => return network::echo_datagrams(&arguments.collect::<Vec<_>>()),
+        Some("send-datagrams") => return network::send_datagrams(&arguments.collect::<Vec<_>>()),
+        Some("drink") => return network::drink(&arguments.collect::<Vec<_>>()),
+        Some("pour") => return network::pour(&arguments.collect::<Vec<_>>()),
         Some("fetch") => return programs::fetch(&arguments.collect::<Vec<_>>()),
         _ => {}
     }
