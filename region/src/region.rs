@@ -214,6 +214,8 @@ impl Site {
             pod_range: Some(POD_RANGE.to_owned()),
             service_range: SERVICE_RANGE.to_owned(),
             allow_host_path: true,
+            // Every namespace with pods is a hosted cluster, and so somebody else's.
+            isolation: pilothouse_kubelet::Isolation::Namespace,
             volume_root: Some(files.volumes()),
             program: Some(self.config.program.clone()),
             version: format!("v{KUBERNETES_VERSION}"),

@@ -23,6 +23,8 @@ pub(crate) const RESTART_DATE: &str = "hypershift.openshift.io/restart-date";
 pub(crate) const CONFIG_HASH: &str = "component.hypershift.openshift.io/config-hash";
 /// The one id that follows the work.
 pub(crate) const CORRELATION: &str = "pilothouse.dev/correlation-id";
+/// On a worker: the addresses of its own pods, so that the node it runs on can route to them.
+pub(crate) const POD_RANGE: &str = "pilothouse.dev/pod-range";
 /// On everything this operator makes, so that its watches see nothing else.
 pub(crate) const MANAGED_BY: &str = "pilothouse.dev/managed-by";
 /// The value of [`MANAGED_BY`].

@@ -143,7 +143,11 @@ impl NodePools {
         let acted = match (&release, &obstacle) {
             (Ok(release), None) => {
                 let forgotten = self.forget_nodes(key, cluster_key, &workers, hosted.as_ref()).await;
-                match forgotten {
+                let announced = match forgotten {
+                    Ok(()) => self.announce_ranges(key, &namespace, hosted.as_ref()).await,
+                    failed => failed,
+                };
+                match announced {
                     Ok(()) => self.act(key, cluster_key, cluster, &pool, release, &workers).await,
                     failed => failed,
                 }
@@ -308,6 +312,39 @@ impl NodePools {
                         action: format!("delete node {name}"),
                         source: error.into(),
                     });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Says on each worker which addresses its pods have: only its node knows, and the node around it has to route there.
+    async fn announce_ranges(
+        &self,
+        key: &ObjectKey,
+        namespace: &str,
+        hosted: Option<&Hosted>,
+    ) -> Result<(), Error> {
+        let Some(hosted) = hosted else { return Ok(()) };
+        let pods: Api<Pod> = Api::namespaced(self.client.clone(), namespace);
+        for pod in self.caches.pods.list_in(namespace) {
+            let name = pod.name_any();
+            let node = hosted.nodes.get(&ObjectKey::cluster(&name));
+            let range = node.and_then(|node| node.spec.as_ref().and_then(|spec| spec.pod_cidr.clone()));
+            let is_own = names::node_pool_of(&pod.metadata).as_ref() == Some(key);
+            let Some(range) = range.filter(|_| is_own && pod.metadata.deletion_timestamp.is_none()) else {
+                continue;
+            };
+            if names::annotation(&pod.metadata, names::POD_RANGE) == Some(range.as_str()) {
+                continue;
+            }
+            let patch =
+                json!({ "metadata": { "annotations": { names::POD_RANGE: range }, "uid": pod.uid() } });
+            match pods.patch(&name, &PatchParams::default(), &Patch::Merge(patch)).await {
+                Ok(_) => {}
+                Err(error) if is_missing(&error) => {}
+                Err(error) => {
+                    return Err(Error::management("annotate", format!("pod {namespace}/{name}"), error));
                 }
             }
         }

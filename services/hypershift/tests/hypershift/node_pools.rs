@@ -44,12 +44,25 @@ async fn a_pool_grows_and_shrinks_and_goes_with_its_nodes() {
     let status = eventually_ready(&region, 2).await;
     assert_eq!(status.version, "4.20.0");
 
+    // The node around a worker is told where the worker's pods are.
+    let nodes: Api<Node> = Api::all(region.hosted_client().await);
+    let assigned = json!({ "spec": { "podCIDR": "10.132.4.0/24", "podCIDRs": ["10.132.4.0/24"] } });
+    nodes.patch("workers-0", &PatchParams::default(), &Patch::Merge(assigned)).await.unwrap();
+    eventually("the worker's range is on its pod", PATIENCE, async || {
+        let pod = pods.get("workers-0").await.map_err(|error| error.to_string())?;
+        let annotations = pod.metadata.annotations.unwrap_or_default();
+        match annotations.get("pilothouse.dev/pod-range").map(String::as_str) {
+            Some("10.132.4.0/24") => Ok(()),
+            other => Err(format!("{other:?}")),
+        }
+    })
+    .await;
+
     // The newest goes first, and its node and Secret with it.
     let pools: Api<NodePool> = region.api(NAMESPACE);
     let fewer = json!({ "spec": { "replicas": 1 } });
     pools.patch("workers", &PatchParams::default(), &Patch::Merge(fewer)).await.unwrap();
     region.eventually_gone(&pods, "workers-1").await;
-    let nodes: Api<Node> = Api::all(region.hosted_client().await);
     region.eventually_gone(&nodes, "workers-1").await;
     region.eventually_gone(&secrets, "workers-1-kubelet").await;
     eventually_ready(&region, 1).await;
