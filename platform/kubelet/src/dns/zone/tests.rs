@@ -31,7 +31,7 @@ fn directory() -> Directory {
         "shop",
         "db",
         json!({"clusterIP": "None", "ports": [{"name": "sql", "port": 5432}]}),
-        &[slice.clone()],
+        std::slice::from_ref(&slice),
     );
     put("shop", "all", json!({"clusterIP": "None", "publishNotReadyAddresses": true}), &[slice]);
     put("shop", "empty", json!({"clusterIP": "None"}), &[]);
