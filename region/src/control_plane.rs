@@ -65,6 +65,12 @@ pub struct Config {
     pub kubelet_client_certificate: PathBuf,
     /// Its key.
     pub kubelet_client_key: PathBuf,
+    /// The authority that signs certificates on request, such as those of nodes that join. Without it nobody does.
+    pub signing_certificate: Option<PathBuf>,
+    /// Its key.
+    pub signing_key: Option<PathBuf>,
+    /// Where joining nodes are told that the API server is. Without it, where it listens.
+    pub public_server: Option<String>,
     /// The folder for volumes of claims, as nodes see it. Without it claims stay unbound.
     pub volume_root: Option<PathBuf>,
     /// Tokens of users, one line each: `token,user,uid,"group,group"`.
@@ -98,6 +104,8 @@ struct ControllersToBe {
     clock: Clock,
     identity: Identity,
     authorities: Bundle,
+    signing_authority: Option<Authority>,
+    public_server: Option<String>,
     volume_root: Option<PathBuf>,
 }
 
@@ -174,6 +182,16 @@ impl ControlPlane {
         let (identity, own_authority) = controllers_identity(&clock)?;
         let mut client_authorities = Bundle::load(&config.client_authorities)?;
         client_authorities.add(own_authority)?;
+        let signing_authority = match (&config.signing_certificate, &config.signing_key) {
+            (Some(certificate), Some(key)) => Some(Authority::from_pem(&read(certificate)?, &read(key)?)?),
+            _ => None,
+        };
+        let mut kubelet_authorities = authorities.clone();
+        if let Some(authority) = &signing_authority {
+            // Whoever was given a certificate is let in with it, and nodes serve with theirs.
+            client_authorities.add(authority.certificate().clone())?;
+            kubelet_authorities.add(authority.certificate().clone())?;
+        }
         let serving =
             TlsFiles { certificate: config.tls_certificate, key: config.tls_key, client_authorities: None };
         let kubelet_client = Identity::load(&config.kubelet_client_certificate, &config.kubelet_client_key)?;
@@ -192,7 +210,7 @@ impl ControlPlane {
             clock: clock.clone(),
             nodes,
             kubelet_client: Some(kubelet_client),
-            kubelet_authorities: authorities.clone(),
+            kubelet_authorities,
             registry: &mut registry,
         };
         let api_config = pilothouse_kubeapi::Config {
@@ -215,6 +233,8 @@ impl ControlPlane {
             clock,
             identity,
             authorities,
+            signing_authority,
+            public_server: config.public_server,
             volume_root: config.volume_root,
         });
         Ok(Self { api, address, controllers, store, registry })
@@ -240,9 +260,14 @@ impl ControlPlane {
         let api = async { api.run(shutdown.clone()).await.map_err(ControlPlaneError::from) };
         let controllers = async {
             let Some(controllers) = controllers else { return Ok(()) };
+            let client = controllers.client(address).await?;
+            // A cluster that signs nothing has nobody to introduce itself to.
+            let listening = controllers.signing_authority.is_some().then(|| format!("https://{address}"));
             let deps = pilothouse_controllers::Deps {
-                client: controllers.client(address).await?,
+                client,
                 clock: controllers.clock,
+                signing_authority: controllers.signing_authority,
+                server: controllers.public_server.or(listening),
                 root_authority_pem: controllers.authorities.to_pem(),
                 volume_root: controllers.volume_root,
                 registry: &mut registry,

@@ -28,7 +28,7 @@ pub struct Credentials {
 }
 
 /// Files of one certificate.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CertificateFiles {
     /// The chain, leaf first.
     pub certificate: PathBuf,
@@ -99,6 +99,11 @@ impl Credentials {
     /// The authority's certificate.
     pub fn authority_file(&self) -> PathBuf {
         CertificateFiles::in_folder(&self.folder, "authority").certificate
+    }
+
+    /// The authority's certificate and key, for whoever signs in its name.
+    pub fn authority_files(&self) -> CertificateFiles {
+        CertificateFiles::in_folder(&self.folder, "authority")
     }
 
     /// Whom the parts of the region trust.

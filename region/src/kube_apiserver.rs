@@ -20,7 +20,8 @@ use pilothouse_pki::{AlternativeName, Bundle, Credential, FileError, Identity, K
 use pilothouse_runtime::{Clock, Shutdown};
 
 use crate::control_plane::{self, ControlPlane, ControlPlaneError};
-use crate::credentials::{CertificateFiles, Credentials, CredentialsError};
+pub use crate::credentials::CertificateFiles;
+use crate::credentials::{Credentials, CredentialsError};
 
 /// What such a server may be told. Everything that is a path is a file in PEM, unless said otherwise.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,6 +48,8 @@ pub struct Options {
     pub service_account_key: Option<PathBuf>,
     /// Who signs them, as a URL.
     pub issuer: String,
+    /// The authority that signs certificates on request. Its own, if nothing is said.
+    pub signing: Option<CertificateFiles>,
     /// The Kubernetes version it speaks.
     pub version: String,
     /// The range Services get their addresses from.
@@ -144,6 +147,7 @@ impl KubeApiServer {
             Some(path) => path,
             None => credentials.key("service-accounts")?,
         };
+        let signing = options.signing.unwrap_or_else(|| credentials.authority_files());
         let store =
             options.store.unwrap_or_else(|| folder.join("kubernetes.db").to_string_lossy().into_owned());
         let shown = store
@@ -165,6 +169,9 @@ impl KubeApiServer {
             root_authority: serving.authorities,
             kubelet_client_certificate: kubelet_client.certificate,
             kubelet_client_key: kubelet_client.key,
+            signing_certificate: Some(signing.certificate),
+            signing_key: Some(signing.key),
+            public_server: None,
             volume_root: None,
             token_file: options.token_file,
             anonymous: options.anonymous,

@@ -173,6 +173,10 @@ impl Site {
             root_authority: authority,
             kubelet_client_certificate: kubelet_client.certificate,
             kubelet_client_key: kubelet_client.key,
+            // Its nodes are made by the region; and who is certified by the region's authority is believed beyond this API.
+            signing_certificate: None,
+            signing_key: None,
+            public_server: None,
             volume_root: Some(self.files().volumes()),
             token_file: None,
             anonymous: pilothouse_kubeapi::Anonymous::default(),

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use anyhow::anyhow;
 use comfy_table::Table;
 use pilothouse_pki::AlternativeName;
-use pilothouse_region::kube_apiserver::{Anonymous, KubeApiServer, Options, Serving};
+use pilothouse_region::kube_apiserver::{Anonymous, CertificateFiles, KubeApiServer, Options, Serving};
 use pilothouse_runtime::config::SecretFile;
 use pilothouse_runtime::{Clock, Shutdown, telemetry};
 use serde::Serialize;
@@ -97,6 +97,12 @@ struct TrustArgs {
     /// Who signs them
     #[arg(long, value_name = "URL", default_value = "https://kubernetes.default.svc")]
     service_account_issuer: String,
+    /// The authority that signs requests for certificates, such as those of nodes that join [default: its own]
+    #[arg(long, value_name = "FILE", requires = "cluster_signing_key_file")]
+    cluster_signing_cert_file: Option<PathBuf>,
+    /// Its key
+    #[arg(long, value_name = "FILE", requires = "cluster_signing_cert_file")]
+    cluster_signing_key_file: Option<PathBuf>,
 }
 
 /// Where it is, once it listens.
@@ -145,6 +151,10 @@ impl Args {
             // The command line has seen to it that they come together.
             _ => None,
         };
+        let signing = match (trust.cluster_signing_cert_file, trust.cluster_signing_key_file) {
+            (Some(certificate), Some(key)) => Some(CertificateFiles { certificate, key }),
+            _ => None,
+        };
         Ok(Options {
             data_dir: self.data_dir,
             listen: self.listen,
@@ -161,6 +171,7 @@ impl Args {
             },
             service_account_key: trust.service_account_signing_key_file,
             issuer: trust.service_account_issuer,
+            signing,
             version: self.kubernetes_version,
             service_cidr: self.service_cluster_ip_range,
             controllers: self.with_controllers,

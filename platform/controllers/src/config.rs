@@ -37,6 +37,12 @@ pub struct Config {
     pub node_ranges: bool,
     /// Noticing nodes that no longer report, tainting them, and evicting pods that do not tolerate it.
     pub node_lifecycle: bool,
+    /// Approving and removing requests for certificates, and signing them; signing needs the cluster's authority.
+    pub certificate_requests: bool,
+    /// Approving serving certificates that nodes ask for by their own addresses. Without it somebody has to.
+    pub approve_serving_certificates: bool,
+    /// Removing bootstrap tokens that have ended, and signing `cluster-info` with the others.
+    pub bootstrap_tokens: bool,
     /// Volumes for claims; needs a folder for them.
     pub volumes: bool,
     /// The range that nodes get their pod ranges from. Without it nodes are given none.
@@ -46,6 +52,8 @@ pub struct Config {
     pub node_cidr_mask: u8,
     /// How long a node may be silent before it counts as unreachable. Kubelets renew their lease every ten seconds.
     pub node_grace: Duration,
+    /// How long certificates live that are signed on request, unless they ask for less.
+    pub certificate_lifetime: Duration,
     /// How often every object is looked at without any event.
     pub resync: Duration,
 }
@@ -67,10 +75,14 @@ impl Default for Config {
             garbage_collection: true,
             node_ranges: true,
             node_lifecycle: true,
+            certificate_requests: true,
+            approve_serving_certificates: true,
+            bootstrap_tokens: true,
             volumes: true,
             cluster_cidr: None,
             node_cidr_mask: 24,
             node_grace: Duration::from(StdDuration::from_secs(50)),
+            certificate_lifetime: Duration::from(StdDuration::from_secs(365 * 24 * 3600)),
             resync: Duration::from(StdDuration::from_secs(600)),
         }
     }

@@ -21,6 +21,8 @@
 //! | `node-ranges` | a pod range for every node |
 //! | `node-lifecycle` | nodes whose lease is not renewed, their taints, and the pods of nodes that are gone |
 //! | `taint-eviction` | pods on nodes with taints that they do not tolerate, or not for ever |
+//! | `certificate-requests` | certificates of nodes and clients: approving, signing, and removing old requests |
+//! | `bootstrap-tokens` | tokens with which nodes join: removing those that have ended, and signing `cluster-info` |
 //! | `volumes` | a volume for every claim of the storage class `local` |
 //! | `volume-protection` | claims that pods use and volumes that claims have are not removed |
 //!
@@ -43,7 +45,9 @@
 //! Owned by `controllers`: one `watch-…` per resource that is cached, one `inventory` per further resource, and one
 //! per controller by the names above, `discovery`, and `events`, which writes what the others noted.
 
+mod bootstrap_token;
 mod calls;
+mod certificate_request;
 mod config;
 mod cron_job;
 mod daemon_set;

@@ -8,11 +8,14 @@ use std::time::Duration;
 
 use kube::Client;
 use pilothouse_informer::ObjectKey;
+use pilothouse_pki::Authority;
 use pilothouse_runtime::reconcile::{ControllerStatus, Options};
 use pilothouse_runtime::{Clock, Controller, OnExit, Reconcile, Shutdown, Tasks};
 use prometheus_client::registry::Registry;
 use tracing::info;
 
+use crate::bootstrap_token::{self, BootstrapTokens};
+use crate::certificate_request::{self, CertificateRequests};
 use crate::config::Config;
 use crate::cron_job::CronJobs;
 use crate::daemon_set::DaemonSets;
@@ -53,6 +56,10 @@ pub struct Deps<'a> {
     pub clock: Clock,
     /// The authority that signs for the API server, published in every namespace.
     pub root_authority_pem: String,
+    /// The cluster's authority for clients, which signs what is approved. Without it nothing is signed.
+    pub signing_authority: Option<Authority>,
+    /// Where joining nodes reach the API server. Without it the cluster does not introduce itself to them.
+    pub server: Option<String>,
     /// Where volumes have their folders, on the nodes. Without it claims are not provided for.
     pub volume_root: Option<PathBuf>,
     /// Where to count.
@@ -95,7 +102,8 @@ impl Service {
     ///
     /// When the configuration cannot be used.
     pub async fn build(config: Config, deps: Deps<'_>) -> Result<Self, Error> {
-        let Deps { client, clock, root_authority_pem, volume_root, registry } = deps;
+        let Deps { client, clock, root_authority_pem, signing_authority, server, volume_root, registry } =
+            deps;
         let shares = config.cluster_cidr.as_deref().map(|range| Shares::new(range, config.node_cidr_mask));
         let shares = shares.transpose()?;
         let metrics = Metrics::new(registry);
@@ -160,6 +168,24 @@ impl Service {
         if config.endpoints {
             let controller = EndpointsOfServices::new(client.clone(), caches.clone());
             wakes::endpoints(&mut watches, &caches, &assembly.add("endpoints", controller));
+        }
+        if config.certificate_requests {
+            let settings = certificate_request::Settings {
+                lifetime: config.certificate_lifetime.0,
+                serving: config.approve_serving_certificates,
+            };
+            let (client, caches, clock) = (client.clone(), caches.clone(), clock.clone());
+            let of_node = caches.clone();
+            let controller = CertificateRequests::new(client, caches, clock, signing_authority, settings);
+            let handle = assembly.add("certificate-requests", controller);
+            wakes::certificate_requests(&mut watches, of_node, &handle);
+        }
+        if config.bootstrap_tokens {
+            let introduction =
+                server.map(|server| bootstrap_token::introduction(&server, &root_authority_pem));
+            let controller =
+                BootstrapTokens::new(client.clone(), caches.clone(), clock.clone(), introduction);
+            wakes::bootstrap_tokens(&mut watches, &assembly.add("bootstrap-tokens", controller));
         }
         if config.namespace_defaults {
             let controller = NamespaceDefaults::new(client.clone(), caches.clone(), root_authority_pem);

@@ -9,10 +9,11 @@ use std::sync::Arc;
 
 use k8s_openapi::api::apps::v1::{ControllerRevision, DaemonSet, Deployment, ReplicaSet, StatefulSet};
 use k8s_openapi::api::batch::v1::{CronJob, Job};
+use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{
     ConfigMap, Container, ContainerStatus, Endpoints, Namespace, Node, PersistentVolume,
-    PersistentVolumeClaim, Pod, Service, ServiceAccount,
+    PersistentVolumeClaim, Pod, Secret, Service, ServiceAccount,
 };
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
@@ -25,6 +26,7 @@ use pilothouse_informer::{Builder, Informer, ObjectKey, watcher};
 use pilothouse_runtime::Tasks;
 use serde::de::DeserializeOwned;
 
+use crate::bootstrap_token;
 use crate::inventory::Inventory;
 use crate::namespace_defaults::ROOT_AUTHORITY;
 
@@ -45,6 +47,10 @@ macro_rules! resources {
             /// Only those that hold the root authority: a second watch of config maps, since their content is needed
             /// of these and must not be kept of the others.
             pub(crate) root_authorities: Watch<ConfigMap>,
+            /// Only those Secrets that are tokens of joining nodes.
+            pub(crate) bootstrap_tokens: Watch<Secret>,
+            /// Only the one that introduces the cluster.
+            pub(crate) cluster_info: Watch<ConfigMap>,
         }
 
         /// What they have seen. Cheap handles.
@@ -52,14 +58,23 @@ macro_rules! resources {
         pub(crate) struct Caches {
             $(pub(crate) $field: Informer<$kind>,)*
             pub(crate) root_authorities: Informer<ConfigMap>,
+            pub(crate) bootstrap_tokens: Informer<Secret>,
+            pub(crate) cluster_info: Informer<ConfigMap>,
         }
 
         impl Watches {
             pub(crate) fn new(client: &Client) -> Self {
                 let named = watcher::Config::default().fields(&format!("metadata.name={ROOT_AUTHORITY}"));
+                let token = watcher::Config::default().fields(&format!("type={}", bootstrap_token::TYPE));
+                let tokens = Api::namespaced(client.clone(), bootstrap_token::NAMESPACE);
+                let info = format!("metadata.name={}", bootstrap_token::CLUSTER_INFO);
+                let info = watcher::Config::default().fields(&info);
+                let infos = Api::namespaced(client.clone(), bootstrap_token::PUBLIC);
                 Self {
                     $($field: Watch::new(client, watcher::Config::default(), $trim),)*
                     root_authorities: Watch::new(client, named, |_| ()),
+                    bootstrap_tokens: Watch::of(tokens, token, |_| ()),
+                    cluster_info: Watch::of(infos, info, |_| ()),
                 }
             }
 
@@ -67,6 +82,8 @@ macro_rules! resources {
                 Caches {
                     $($field: self.$field.builder.informer(),)*
                     root_authorities: self.root_authorities.builder.informer(),
+                    bootstrap_tokens: self.bootstrap_tokens.builder.informer(),
+                    cluster_info: self.cluster_info.builder.informer(),
                 }
             }
 
@@ -78,6 +95,8 @@ macro_rules! resources {
             pub(crate) fn spawn(self, tasks: &Tasks) {
                 $(self.$field.spawn(tasks, $name);)*
                 self.root_authorities.spawn(tasks, "root-authorities");
+                self.bootstrap_tokens.spawn(tasks, "bootstrap-tokens");
+                self.cluster_info.spawn(tasks, "cluster-info");
             }
         }
 
@@ -86,6 +105,8 @@ macro_rules! resources {
             pub(crate) async fn synced(&self) {
                 $(self.$field.synced().await;)*
                 self.root_authorities.synced().await;
+                self.bootstrap_tokens.synced().await;
+                self.cluster_info.synced().await;
             }
         }
     };
@@ -109,6 +130,7 @@ resources! {
     budgets: PodDisruptionBudget = "poddisruptionbudgets", |_| ();
     claims: PersistentVolumeClaim = "persistentvolumeclaims", trim_claim;
     volumes: PersistentVolume = "persistentvolumes", trim_annotations;
+    certificate_requests: CertificateSigningRequest = "certificatesigningrequests", trim_annotations;
     storage_classes: StorageClass = "storageclasses", |_| ();
     service_accounts: PartialObjectMeta<ServiceAccount> = "serviceaccounts", trim_annotations;
     definitions: PartialObjectMeta<CustomResourceDefinition> = "customresourcedefinitions", trim_annotations;
@@ -121,8 +143,11 @@ where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
 {
     fn new(client: &Client, config: watcher::Config, trim: fn(&mut K)) -> Self {
-        let builder = Informer::new(Api::all(client.clone()), config).trim(trim);
-        Self { builder, listeners: Vec::new() }
+        Self::of(Api::all(client.clone()), config, trim)
+    }
+
+    fn of(api: Api<K>, config: watcher::Config, trim: fn(&mut K)) -> Self {
+        Self { builder: Informer::new(api, config).trim(trim), listeners: Vec::new() }
     }
 
     /// Calls back after every change, when the cache already holds it.

@@ -11,6 +11,8 @@ use pilothouse_informer::ObjectKey;
 use pilothouse_runtime::reconcile::Handle;
 
 use super::{node_of_lease, volume_keys};
+use crate::bootstrap_token;
+use crate::certificate_request::CertificateRequests;
 use crate::disruption;
 use crate::endpoints::EndpointsOfServices;
 use crate::inventory::Listener;
@@ -239,6 +241,26 @@ pub(super) fn evictions(watches: &mut Watches, caches: &Caches, handle: &Handle<
             there.for_each(|pod| wake.wake(ObjectKey::of(&**pod)));
         }
     });
+}
+
+pub(super) fn certificate_requests(watches: &mut Watches, caches: Caches, handle: &Handle<ObjectKey>) {
+    let wake = handle.clone();
+    watches.certificate_requests.listen(move |request| wake.wake(ObjectKey::of(request)));
+    // A node that says where it is may have been waited for.
+    let wake = handle.clone();
+    watches.nodes.listen(move |node| {
+        CertificateRequests::of_node(&caches, node).into_iter().for_each(|key| wake.wake(key));
+    });
+}
+
+pub(super) fn bootstrap_tokens(watches: &mut Watches, handle: &Handle<bootstrap_token::Key>) {
+    let wake = handle.clone();
+    watches.bootstrap_tokens.listen(move |secret| {
+        wake.wake(bootstrap_token::Key::Token(ObjectKey::of(secret)));
+        wake.wake(bootstrap_token::Key::ClusterInfo);
+    });
+    let wake = handle.clone();
+    watches.cluster_info.listen(move |_| wake.wake(bootstrap_token::Key::ClusterInfo));
 }
 
 pub(super) fn disruptions(watches: &mut Watches, caches: &Caches, handle: &Handle<ObjectKey>) {

@@ -4,6 +4,7 @@
 
 mod deletion;
 mod jobs;
+mod joining;
 mod nodes;
 mod scheduling;
 mod services;

@@ -12,6 +12,7 @@ use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client, Resource, ResourceExt};
 use pilothouse_controllers::{Config, Deps, Handle, Service};
 use pilothouse_kubeapi::testing;
+use pilothouse_pki::{Authority, Certificate};
 use pilothouse_runtime::{Clock, ManualClock, OnExit, Reason, Shutdown, Tasks};
 use prometheus_client::registry::Registry;
 use serde::Serialize;
@@ -27,6 +28,9 @@ pub(crate) const NAMESPACE: &str = "default";
 
 /// The root authority that the controllers publish.
 pub(crate) const AUTHORITY: &str = "-----BEGIN CERTIFICATE-----\ntest\n-----END CERTIFICATE-----\n";
+
+/// Where the controllers say that the API server is.
+pub(crate) const SERVER: &str = "https://api.example.com:6443";
 
 pub(crate) struct Cluster {
     pub(crate) client: Client,
@@ -56,6 +60,8 @@ impl Cluster {
             client: client.clone(),
             clock,
             root_authority_pem: AUTHORITY.to_owned(),
+            signing_authority: Some(signing_authority(server.authority())),
+            server: Some(SERVER.to_owned()),
             volume_root: Some(volumes.clone()),
             registry: &mut Registry::default(),
         };
@@ -83,6 +89,16 @@ impl Cluster {
         self.tasks.drain(PATIENCE).await.unwrap();
         assert_eq!(self.shutdown.reason(), Some(Reason::Asked("the test is over".to_owned())));
         assert!(!self.server.shutdown().is_requested(), "the server ran to the end");
+    }
+
+    /// A client that is somebody else.
+    pub(crate) async fn user(&self, name: &str, groups: &[&str]) -> Client {
+        self.server.client(name, groups).await.unwrap()
+    }
+
+    /// Whose certificates the server believes.
+    pub(crate) fn authority(&self) -> Certificate {
+        self.server.authority().certificate().clone()
     }
 
     /// The time that the controllers go by.
@@ -202,6 +218,11 @@ impl Cluster {
         }
         ended
     }
+}
+
+fn signing_authority(authority: &Authority) -> Authority {
+    let identity = authority.identity();
+    Authority::from_pem(identity.chain_pem().as_bytes(), identity.key().to_pem().as_bytes()).unwrap()
 }
 
 pub(crate) fn node_of(pod: &Pod) -> Option<&str> {

@@ -14,10 +14,30 @@ const JOINS: &str = "rbac.authorization.k8s.io/aggregate-to-";
 /// Who may be changed by a new version of the server.
 const AUTOUPDATE: &str = "rbac.authorization.kubernetes.io/autoupdate";
 
+/// What we add to the policy of Kubernetes begins with this.
+const OURS: &str = "pilothouse:";
 /// What our nodes do beyond a kubelet: they also lead to Services and to each other's pods, and keep the folders of volumes.
 const NODE_EXTRAS: &str = "pilothouse:node";
 /// As metrics collectors call it.
 const METRICS_READER: &str = "system:aggregated-metrics-reader";
+/// What a node without a certificate may read to find the cluster.
+const CLUSTER_INFO: &str = "pilothouse:cluster-info";
+
+/// How a node joins, as installers of Kubernetes have it: who has a token may ask for a node's certificate and gets it, and a
+/// node gets its next one. Each is a binding, its role and the group.
+const JOINING: [(&str, &str, &str); 3] = [
+    ("pilothouse:node-bootstrap", "system:node-bootstrapper", "system:bootstrappers"),
+    (
+        "pilothouse:node-approval",
+        "system:certificates.k8s.io:certificatesigningrequests:nodeclient",
+        "system:bootstrappers",
+    ),
+    (
+        "pilothouse:node-renewal",
+        "system:certificates.k8s.io:certificatesigningrequests:selfnodeclient",
+        "system:nodes",
+    ),
+];
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -73,16 +93,12 @@ pub(super) fn items() -> Result<Vec<Item>, serde_json::Error> {
     let mut policy: Policy = serde_json::from_str(include_str!("policy.json"))?;
     policy.cluster_roles.push(node_extras());
     policy.cluster_roles.push(metrics_reader());
-    policy.cluster_role_bindings.push(Binding {
-        namespace: String::new(),
-        name: NODE_EXTRAS.to_owned(),
-        role: None,
-        subjects: vec![Subject {
-            kind: "Group".to_owned(),
-            name: "system:nodes".to_owned(),
-            namespace: None,
-        }],
-    });
+    policy.cluster_role_bindings.push(Binding::to_group(NODE_EXTRAS, None, "system:nodes"));
+    let joining = JOINING.iter().map(|(name, role, group)| Binding::to_group(name, Some(role), group));
+    policy.cluster_role_bindings.extend(joining);
+    let (role, binding) = cluster_info();
+    policy.roles.push(role);
+    policy.role_bindings.push(binding);
     policy.cluster_roles.sort_by(|left, right| left.name.cmp(&right.name));
     let mut cluster_roles: Vec<_> = policy.cluster_roles.iter().map(Role::object).collect();
     // From the smallest up: each gathers the one before.
@@ -118,7 +134,7 @@ pub(crate) fn node_rules() -> Vec<Value> {
 
 /// Ours is not among those that Kubernetes knows, and does not say it is.
 fn is_ours(name: &str) -> bool {
-    name == NODE_EXTRAS || name == METRICS_READER
+    name.starts_with(OURS) || name == METRICS_READER
 }
 
 /// Whoever may look at pods may see what they use.
@@ -146,6 +162,31 @@ fn node_extras() -> Role {
             json!({ "apiGroups": [""], "resources": ["persistentvolumes"], "verbs": ["delete", "list", "watch"] }),
         ],
     }
+}
+
+/// Everybody who is let in at all may read where the cluster is.
+fn cluster_info() -> (Role, Binding) {
+    let rule = json!({
+        "apiGroups": [""],
+        "resources": ["configmaps"],
+        "resourceNames": ["cluster-info"],
+        "verbs": ["get"],
+    });
+    let role = Role {
+        namespace: "kube-public".to_owned(),
+        name: CLUSTER_INFO.to_owned(),
+        joins: None,
+        gathers: None,
+        rules: vec![rule],
+    };
+    let anonymous = Subject { kind: "User".to_owned(), name: "system:anonymous".to_owned(), namespace: None };
+    let binding = Binding {
+        namespace: role.namespace.clone(),
+        name: CLUSTER_INFO.to_owned(),
+        role: None,
+        subjects: vec![anonymous],
+    };
+    (role, binding)
 }
 
 /// What is stored, with everything that a newer policy adds; nothing if it lacks nothing. Who takes the annotation off a
@@ -210,6 +251,16 @@ impl Role {
 // === impl Binding ===
 
 impl Binding {
+    fn to_group(name: &str, role: Option<&str>, group: &str) -> Self {
+        let group = Subject { kind: "Group".to_owned(), name: group.to_owned(), namespace: None };
+        Self {
+            namespace: String::new(),
+            name: name.to_owned(),
+            role: role.map(str::to_owned),
+            subjects: vec![group],
+        }
+    }
+
     fn object(&self, kind: &str) -> Value {
         let subject = |subject: &Subject| match &subject.namespace {
             Some(namespace) => json!({ "kind": subject.kind, "name": subject.name, "namespace": namespace }),
