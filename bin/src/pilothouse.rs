@@ -70,6 +70,7 @@ pub fn main() -> ExitCode {
     match arguments.next().as_deref() {
         Some(pilothouse_kubelet::shim::VERB) => pilothouse_kubelet::shim::main(arguments),
         Some(pilothouse_kubelet::anchor::VERB) => pilothouse_kubelet::anchor::main(arguments),
+        Some(pilothouse_kubelet::relay::VERB) => pilothouse_kubelet::relay::main(arguments),
         _ => exit_code(Args::parse().run()),
     }
 }

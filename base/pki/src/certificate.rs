@@ -68,6 +68,11 @@ impl Certificate {
         Self::from_der(pem::certificates("the certificate file", text)?.swap_remove(0))
     }
 
+    /// Reads all certificates in `text`, of which there has to be one.
+    pub fn chain_from_pem(text: &[u8]) -> Result<Vec<Self>, Error> {
+        pem::certificates("the certificate file", text)?.into_iter().map(Self::from_der).collect()
+    }
+
     fn read_extensions(&mut self, parsed: &X509Certificate<'_>) {
         for extension in parsed.extensions() {
             match extension.parsed_extension() {

@@ -1,5 +1,6 @@
 use std::fmt;
 
+use aws_lc_rs::digest;
 use aws_lc_rs::encoding::{AsDer as _, Pkcs8V1Der};
 use aws_lc_rs::signature::{
     ECDSA_P256_SHA256_ASN1_SIGNING, ECDSA_P384_SHA384_ASN1_SIGNING, EcdsaKeyPair, RsaKeyPair,
@@ -107,6 +108,12 @@ impl PrivateKey {
     /// The key for a TLS configuration, which keeps a copy of its own for as long as it lives.
     pub fn to_der(&self) -> PrivateKeyDer<'static> {
         PrivatePkcs8KeyDer::from(self.pair.serialize_der()).into()
+    }
+
+    /// What tells this key from every other one: the SHA-256 of its public half, in hexadecimal.
+    pub fn fingerprint(&self) -> String {
+        let digest = digest::digest(&digest::SHA256, &self.public_key_info());
+        digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
     pub(crate) fn pair(&self) -> &KeyPair {

@@ -22,6 +22,7 @@ pub struct SigningRequest {
     subject: Subject,
     names: BTreeSet<AlternativeName>,
     public_key: SubjectPublicKeyInfo,
+    public_key_info: Vec<u8>,
     key_algorithm: KeyAlgorithm,
 }
 
@@ -58,6 +59,7 @@ impl SigningRequest {
             names,
             public_key: SubjectPublicKeyInfo::from_der(info.subject_pki.raw)
                 .map_err(|_| Error::UnsupportedKey)?,
+            public_key_info: info.subject_pki.raw.to_vec(),
             key_algorithm: KeyAlgorithm::of_public_key(info.subject_pki.raw).ok_or(Error::UnsupportedKey)?,
         })
     }
@@ -93,6 +95,11 @@ impl SigningRequest {
     /// What kind of key it has.
     pub fn key_algorithm(&self) -> KeyAlgorithm {
         self.key_algorithm
+    }
+
+    /// Whether it asks for a certificate for this key.
+    pub fn is_for(&self, key: &PrivateKey) -> bool {
+        self.public_key_info == key.public_key_info()
     }
 
     pub(crate) fn public_key(&self) -> &SubjectPublicKeyInfo {

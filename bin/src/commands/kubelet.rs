@@ -1,5 +1,6 @@
 //! `kubelet`: a node.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -7,6 +8,7 @@ use anyhow::anyhow;
 use nix::sys::prctl;
 use nix::sys::signal::Signal;
 use nix::unistd::{Pid, getppid};
+use pilothouse_kubelet::relay::{self, Relay};
 use pilothouse_kubelet::{Config, Deps, Entered, Service, enter};
 use pilothouse_runtime::config::{self, ConfigArgs};
 use pilothouse_runtime::{Clock, OnExit, Process, block_on, telemetry};
@@ -19,12 +21,32 @@ const GRACE: Duration = Duration::from_secs(10);
 
 /// Run a node: pods as processes, in namespaces of their own.
 ///
-/// A region runs one by itself, and so does every node of a hosted cluster. It is configured by a file alone. Pods outlive
+/// A region runs one by itself, and so does every node of a hosted cluster. What has no flag is set in a file. Pods outlive
 /// it; the next kubelet on the same folder adopts them.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  pilothouse kubelet --config kubelet.toml
+  pilothouse kubelet --root /var/lib/kubelet --node-name one --pod-range 10.200.0.0/16 --bootstrap-kubeconfig join
+                                                         Join a cluster by the token in `join`")]
 pub struct Args {
     #[command(flatten)]
     config: ConfigArgs,
+    /// The name of the node
+    #[arg(long, value_name = "NAME")]
+    node_name: Option<String>,
+    /// The folder for pods, their logs and the node's own records
+    #[arg(long, value_name = "DIR")]
+    root: Option<PathBuf>,
+    /// The addresses of its pods [default: those that the cluster assigns]
+    #[arg(long, value_name = "RANGE")]
+    pod_range: Option<String>,
+    /// How the API server is reached, and who the node is to it; a node that joins by a token writes it
+    #[arg(long, value_name = "FILE")]
+    kubeconfig: Option<PathBuf>,
+    /// A kubeconfig with the token that lets the node join; it asks for certificates of its own then, and renews them
+    #[arg(long, value_name = "FILE")]
+    bootstrap_kubeconfig: Option<PathBuf>,
     /// End with this process
     #[arg(long, value_name = "PID", hide = true)]
     parent: Option<i32>,
@@ -37,9 +59,12 @@ impl Args {
     ///
     /// If it cannot be started.
     pub fn run(self) -> Result<ExitCode, Failure> {
-        let config: Config = config::load(&self.config, Default::default())
+        let mut config: Config = config::load(&self.config, Default::default())
             .map_err(|error| anyhow!(error))
             .hint("the configuration is named with `--config FILE`")?;
+        self.override_in(&mut config)?;
+        // Before entering, since it stays outside.
+        let relay = relay::start(&mut config)?;
         // Before any thread exists: a process with several cannot change its namespaces.
         let entered = enter(&config)?;
         if let Some(parent) = self.parent {
@@ -54,7 +79,7 @@ impl Args {
             .hint("a filter is a level, or a list such as `info,pilothouse_store=debug`")?;
         let mut outcome = Ok(());
         let code = block_on(async {
-            match start(config, entered).await {
+            match start(config, entered, relay).await {
                 Ok(process) => process.run().await,
                 Err(failure) => {
                     outcome = Err(failure);
@@ -64,10 +89,38 @@ impl Args {
         });
         outcome.map(|()| code.into())
     }
+
+    /// What the flags say, in place of what the file says.
+    fn override_in(&self, config: &mut Config) -> Result<(), Failure> {
+        let absolute = |path: &PathBuf| std::path::absolute(path).map_err(|error| anyhow!(error));
+        if let Some(name) = &self.node_name {
+            config.node_name.clone_from(name);
+        }
+        if let Some(root) = &self.root {
+            config.root = absolute(root)?;
+        }
+        if let Some(range) = &self.pod_range {
+            config.pod_range = Some(range.clone());
+        }
+        // Entering the node's mounts also changes the working folder.
+        if let Some(path) = &self.kubeconfig {
+            config.kubeconfig = absolute(path)?;
+        }
+        if let Some(path) = &self.bootstrap_kubeconfig {
+            config.bootstrap_kubeconfig = Some(absolute(path)?);
+        }
+        if config.root.as_os_str().is_empty() {
+            return Err(anyhow!("the node has no folder")).hint("name one with `--root DIR`");
+        }
+        Ok(())
+    }
 }
 
-async fn start(config: Config, entered: Entered) -> Result<Process, Failure> {
+async fn start(config: Config, entered: Entered, relay: Option<Relay>) -> Result<Process, Failure> {
     let mut process = Process::install(GRACE)?;
+    if let Some(relay) = relay {
+        process.tasks("node").spawn("relay", OnExit::StopProcess, async move { Err(relay.ended().await) });
+    }
     let mut registry = Registry::default();
     let deps = Deps { entered, clock: Clock::system(), registry: &mut registry };
     let node = Service::build(config, deps).await?;

@@ -4,15 +4,21 @@ use std::future::Future;
 use std::io;
 use std::path::Path;
 use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 
-use http::Uri;
+use http::{Request, Response, Uri};
+use hyper::body::Incoming;
+use hyper::rt::{Read, Write};
 use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::{Connection, HttpConnector};
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use kube::client::{ClientBuilder, ConfigExt as _};
+use kube::client::{Body, ClientBuilder, ConfigExt as _};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use pilothouse_kubelet_api::{Dialer, Target};
 use tokio::net::TcpStream;
+use tower::util::BoxCloneSyncService;
+use tower::{BoxError, ServiceExt as _};
 
 use crate::config::Config;
 use crate::error::Error;
@@ -24,36 +30,113 @@ struct HostConnector {
     target: Target,
 }
 
+/// A client whose credentials can be exchanged while it is used. A cheap handle.
+#[derive(Clone)]
+pub(crate) struct Switch {
+    current: Arc<Mutex<Connections>>,
+}
+
+/// Connections of one credential.
+type Connections = BoxCloneSyncService<Request<Body>, Response<Incoming>, BoxError>;
+
 /// A client by the kubeconfig of `config`, through its host socket if it has one.
 pub(crate) async fn connect(config: &Config) -> Result<kube::Client, Error> {
     let path = &config.kubeconfig;
     let unusable = |source| Error::Kubeconfig { path: path.clone(), source };
     let settings = read(path).await.map_err(unusable)?;
-    // One crypto provider in the whole build; somebody else may have installed it already.
-    let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
-    let Some(socket) = &config.host_socket else {
+    install_provider();
+    if config.host_socket.is_none() {
         return kube::Client::try_from(settings).map_err(|error| unusable(error.into()));
-    };
-    let connector =
-        HostConnector { dialer: Dialer::new(socket), target: Target::Named(config.host_target.clone()) };
-    let https =
-        settings.rustls_https_connector_with_connector(connector).map_err(|error| unusable(error.into()))?;
-    let service = tower::ServiceBuilder::new()
-        .layer(settings.base_uri_layer())
-        .option_layer(settings.auth_layer().map_err(|error| unusable(error.into()))?)
-        .map_err(tower::BoxError::from)
-        .service(Client::builder(TokioExecutor::new()).build::<_, kube::client::Body>(https));
-    Ok(ClientBuilder::new(service, settings.default_namespace).build())
+    }
+    Ok(switchable(&settings, config).map_err(unusable)?.0)
 }
 
-async fn read(path: &Path) -> Result<kube::Config, Box<dyn std::error::Error + Send + Sync>> {
-    let kubeconfig = Kubeconfig::read_from(path)?;
+/// A client by these settings, and the handle that exchanges its credentials.
+pub(crate) fn switchable(
+    settings: &kube::Config,
+    config: &Config,
+) -> Result<(kube::Client, Switch), BoxError> {
+    install_provider();
+    let switch = Switch { current: Arc::new(Mutex::new(connections(settings, config)?)) };
+    let namespace = settings.default_namespace.clone();
+    Ok((ClientBuilder::new(switch.clone(), namespace).build(), switch))
+}
+
+/// One crypto provider in the whole build; somebody else may have installed it already.
+fn install_provider() {
+    let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+}
+
+fn connections(settings: &kube::Config, config: &Config) -> Result<Connections, BoxError> {
+    let Some(socket) = &config.host_socket else {
+        let mut connector = HttpConnector::new();
+        connector.enforce_http(false);
+        connector.set_nodelay(true);
+        connector.set_connect_timeout(settings.connect_timeout);
+        return stacked(settings, connector);
+    };
+    let target = Target::Named(config.host_target.clone());
+    stacked(settings, HostConnector { dialer: Dialer::new(socket), target })
+}
+
+fn stacked<C>(settings: &kube::Config, connector: C) -> Result<Connections, BoxError>
+where
+    C: tower::Service<Uri> + Clone + Send + Sync + 'static,
+    C::Response: Connection + Read + Write + Unpin + Send + 'static,
+    C::Future: Send + 'static,
+    C::Error: Into<BoxError>,
+{
+    let https = settings.rustls_https_connector_with_connector(connector)?;
+    let service = tower::ServiceBuilder::new()
+        .layer(settings.base_uri_layer())
+        .option_layer(settings.auth_layer()?)
+        .map_err(BoxError::from)
+        .service(Client::builder(TokioExecutor::new()).build::<_, Body>(https));
+    Ok(BoxCloneSyncService::new(service))
+}
+
+/// The settings of a kubeconfig.
+pub(crate) async fn read(path: &Path) -> Result<kube::Config, BoxError> {
+    of_kubeconfig(Kubeconfig::read_from(path)?).await
+}
+
+pub(crate) async fn of_kubeconfig(kubeconfig: Kubeconfig) -> Result<kube::Config, BoxError> {
     let mut settings =
         kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
     // Watches are quiet for as long as nothing happens; the server ends them after minutes at the latest.
     settings.read_timeout = None;
     settings.connect_timeout = Some(std::time::Duration::from_secs(10));
     Ok(settings)
+}
+
+// === impl Switch ===
+
+impl Switch {
+    /// From now on every request goes over new connections, with the credentials of these settings. Those under way end on the
+    /// old ones.
+    pub(crate) fn exchange(&self, settings: &kube::Config, config: &Config) -> Result<(), BoxError> {
+        *self.lock() = connections(settings, config)?;
+        Ok(())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Connections> {
+        self.current.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl tower::Service<Request<Body>> for Switch {
+    type Response = Response<Incoming>;
+    type Error = BoxError;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<Incoming>, BoxError>> + Send>>;
+
+    fn poll_ready(&mut self, _context: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        let current = self.lock().clone();
+        Box::pin(current.oneshot(request))
+    }
 }
 
 impl tower::Service<Uri> for HostConnector {

@@ -2,6 +2,7 @@ use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
+use pilothouse_runtime::config::Duration;
 use serde::{Deserialize, Serialize};
 
 /// A node and how it reaches its cluster.
@@ -14,6 +15,12 @@ pub struct Config {
     pub root: PathBuf,
     /// How the API server is reached and who we are to it.
     pub kubeconfig: PathBuf,
+    /// A kubeconfig whose user is the token that lets this node join. With it the node asks for its own certificates, keeps them
+    /// below its root folder, renews them, and writes `kubeconfig` itself (a file beside them, if nothing is said). It is not
+    /// needed again once the node has joined.
+    pub bootstrap_kubeconfig: Option<PathBuf>,
+    /// How long somebody may take to approve and sign the certificate of a node that joins.
+    pub join_limit: Duration,
     /// A Unix socket through which the API server is reached, where it is in another network. The kubeconfig still says
     /// how it is recognised. Without it, plain TCP.
     pub host_socket: Option<PathBuf>,
@@ -59,7 +66,7 @@ pub struct Config {
     pub version: String,
     /// Where the API server asks for logs and programs, in the node's network.
     pub listen: SocketAddr,
-    /// The certificate of that server. Without it, it does not run.
+    /// The certificate of that server. Without it, it does not run, unless the node joins by a token: then it asks for one.
     pub tls: Option<Tls>,
     /// The common names under which the API server comes, who may ask for everything. Of anybody else it is asked.
     pub api_servers: Vec<String>,
@@ -141,6 +148,8 @@ impl Default for Config {
             node_name: "pilothouse".to_owned(),
             root: PathBuf::new(),
             kubeconfig: PathBuf::new(),
+            bootstrap_kubeconfig: None,
+            join_limit: Duration::from(std::time::Duration::from_secs(300)),
             host_socket: None,
             host_target: "management-api".to_owned(),
             node_socket: None,

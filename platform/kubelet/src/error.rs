@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use crate::failure::Failure;
+use crate::join::JoinError;
 
 /// Why a node does not start, or stopped.
 #[derive(Debug, thiserror::Error)]
@@ -28,6 +29,9 @@ pub enum Error {
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
+    /// The node could not join its cluster.
+    #[error("the node cannot join the cluster")]
+    Join(#[from] JoinError),
     /// A part of the node could not be set up.
     #[error("cannot set up {part}")]
     Setup {

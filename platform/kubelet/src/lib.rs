@@ -14,8 +14,8 @@
 //!
 //! # Who calls what
 //!
-//! A binary offers three verbs. `node-anchor` and `shim` are hidden, and run [`anchor::main`] and [`shim::main`] before any
-//! thread exists. `kubelet` calls [`enter`] before any thread exists, then builds and runs a [`Service`]. Ending a kubelet leaves its
+//! A binary offers four verbs. `node-anchor`, `node-relay` and `shim` are hidden, and run [`anchor::main`], [`relay::main`] and
+//! [`shim::main`] before any thread exists. `kubelet` calls [`enter`] before any thread exists, then builds and runs a [`Service`]. Ending a kubelet leaves its
 //! pods; [`Dialer::stop_pods`](pilothouse_kubelet_api::Dialer::stop_pods) on its socket stops them in order, and [`remove`] cleans up where no kubelet
 //! runs.
 //!
@@ -25,9 +25,9 @@
 //! (`watch-…`); `lease` keeps the node alive in the API; `socket` hands over connections into the node's network; `logs` serves the API server, with an
 //! `exec`, `attach` or `port-forward` for everybody who is at a pod; `dns` and `dns-connections` answer for names, with a
 //! `dns-connection` for who asks over one. Per port of a Service a `service`, per connection to it a `proxied`, and per client of
-//! datagrams a `datagrams`. Of the owner `kubelet-plumbing`, which ends after those: per pod a `shim` (the connection to it), per
-//! container `probes` and, while they run, `post-start` and `pre-stop`; per ConfigMap and Secret in a volume a `reference`; `events`;
-//! and `netlink`.
+//! datagrams a `datagrams`. In a node that joined by a token, `certificate` and `serving-certificate` renew what it was given. Of
+//! the owner `kubelet-plumbing`, which ends after those: per pod a `shim` (the connection to it), per container `probes` and, while
+//! they run, `post-start` and `pre-stop`; per ConfigMap and Secret in a volume a `reference`; `events`; and `netlink`.
 
 mod access;
 pub mod anchor;
@@ -41,6 +41,7 @@ mod error;
 mod failure;
 mod files;
 mod images;
+mod join;
 mod logs;
 mod metrics;
 mod namespaces;
@@ -51,6 +52,7 @@ mod pods;
 mod pressure;
 mod process;
 mod quantity;
+pub mod relay;
 mod remove;
 mod server;
 mod service;
@@ -62,5 +64,6 @@ mod streaming;
 pub use self::config::{Capacity, Config, Isolation, Namespaces, OutsideNames, Taint, Tls};
 pub use self::enter::{Entered, enter};
 pub use self::error::{Error, SystemFailure};
+pub use self::join::JoinError;
 pub use self::remove::remove;
 pub use self::service::{Deps, Service};

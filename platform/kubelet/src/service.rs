@@ -20,11 +20,11 @@ use tracing::info;
 
 use crate::access::Access;
 use crate::cgroups::Cgroups;
-use crate::client;
-use crate::config::{Config, Namespaces};
+use crate::config::{Config, Namespaces, Tls};
 use crate::dns::{self, Dns};
 use crate::enter::{self, Entered};
 use crate::error::Error;
+use crate::join::{self, Joined, Membership};
 use crate::metrics::Metrics;
 use crate::network::{Neighbours, Network, Pool, Range};
 use crate::node::Registration;
@@ -53,6 +53,8 @@ pub struct Service {
     entered: Entered,
     clock: Clock,
     client: kube::Client,
+    /// Of a node that joined by a token.
+    membership: Option<Membership>,
     tasks: Tasks,
     /// What passes need to finish: connections to shims and to the kernel. Ended after them.
     plumbing: Tasks,
@@ -66,6 +68,15 @@ pub struct Service {
     listener: Option<Listener>,
     metrics: Metrics,
     http_metrics: pilothouse_http::Metrics,
+}
+
+/// What whoever visits pods needs.
+struct Visitors {
+    access: Access,
+    statistics: Statistics,
+    pods: Pods,
+    metrics: pilothouse_http::Metrics,
+    tasks: Tasks,
 }
 
 /// What may be asked through the node's socket.
@@ -92,7 +103,7 @@ impl Service {
             return Err(Error::Config { key: "root", reason: "it must be an absolute path".to_owned() });
         }
         let program = enter::program(&config).map_err(|failure| Error::setup("the node")(failure.into()))?;
-        let client = client::connect(&config).await?;
+        let Joined { client, membership } = join::join(&config, &clock).await?;
 
         let shutdown = Shutdown::new();
         let tasks = Tasks::new("kubelet", shutdown.clone());
@@ -127,6 +138,7 @@ impl Service {
             entered,
             clock,
             client,
+            membership,
             tasks,
             plumbing,
             shutdown,
@@ -220,23 +232,44 @@ impl Service {
         let pods = self.start_pods(range, services, &proxy, cgroups).await?;
         self.start_persistent_volumes();
         if let Some(listener) = self.listener.take() {
-            let trusted = self.config.api_servers.clone();
-            let statistics = Statistics::new(pods.clone(), self.config.clone());
-            let access = Access::new(self.client.clone(), self.config.node_name.clone(), trusted);
-            let router = server::router(pods.clone(), statistics, tasks.clone(), access);
-            let app = Stack::new(self.http_metrics.clone()).around(router);
-            if let Some(certificates) = listener.certificates() {
-                certificates.watch(&tasks);
-            }
-            let (metrics, serving) = (self.http_metrics.clone(), tasks.clone());
-            tasks.spawn(
-                "logs",
-                OnExit::StopProcess,
-                async move { listener.serve(app, metrics, &serving).await },
-            );
+            self.visitors(pods.clone()).welcome(listener);
         }
         tasks.spawn("lease", OnExit::Expendable, async move { registration.keep_alive(&node).await });
+        if let Some(membership) = self.membership.take() {
+            self.start_renewals(membership, pods.clone())?;
+        }
         Ok(pods)
+    }
+
+    /// Keeps the certificates of a node that joined by a token, and welcomes visitors once it has one to show them.
+    fn start_renewals(&self, membership: Membership, pods: Pods) -> Result<(), Error> {
+        if self.config.tls.is_none() {
+            let (serving, address) = (membership.serving(), self.network.node_address());
+            let client_authorities = membership.write_authorities()?;
+            let tls = Tls { certificate: serving.file(), key: serving.file(), client_authorities };
+            let config = Config { tls: Some(tls), ..self.config.clone() };
+            let (visitors, clock) = (self.visitors(pods), self.clock.clone());
+            self.tasks.spawn("serving-certificate", OnExit::StopProcess, async move {
+                serving.ensure(address).await?;
+                if let Some(listener) = Self::listen(&config, &clock).await? {
+                    visitors.welcome(listener);
+                }
+                serving.keep(address).await
+            });
+        }
+        self.tasks.spawn("certificate", OnExit::StopProcess, membership.keep());
+        Ok(())
+    }
+
+    fn visitors(&self, pods: Pods) -> Visitors {
+        let trusted = self.config.api_servers.clone();
+        Visitors {
+            access: Access::new(self.client.clone(), self.config.node_name.clone(), trusted),
+            statistics: Statistics::new(pods.clone(), self.config.clone()),
+            pods,
+            metrics: self.http_metrics.clone(),
+            tasks: self.tasks.clone(),
+        }
     }
 
     /// The addresses of pods: configured, or as somebody assigns them to the Node.
@@ -385,6 +418,21 @@ impl Service {
         waker.connect(
             Controller::new("persistent-volumes", reconciler, Options::default()).spawn(&self.tasks),
         );
+    }
+}
+
+// === impl Visitors ===
+
+impl Visitors {
+    fn welcome(self, listener: Listener) {
+        let Self { access, statistics, pods, metrics, tasks } = self;
+        let router = server::router(pods, statistics, tasks.clone(), access);
+        let app = Stack::new(metrics.clone()).around(router);
+        if let Some(certificates) = listener.certificates() {
+            certificates.watch(&tasks);
+        }
+        let serving = tasks.clone();
+        tasks.spawn("logs", OnExit::StopProcess, async move { listener.serve(app, metrics, &serving).await });
     }
 }
 

@@ -11,6 +11,7 @@ use std::sync::Mutex;
 
 mod adoption;
 mod dns;
+mod joining;
 mod nested;
 mod network;
 mod programs;
@@ -73,6 +74,14 @@ const TESTS: &[(&str, fn())] = &[
         adoption::pod_whose_network_was_not_finished_is_begun_again,
     ),
     ("adoption::pods_forgotten_by_the_api_are_removed", adoption::pods_forgotten_by_the_api_are_removed),
+    (
+        "joining::a_node_joins_by_a_token_and_needs_it_no_more",
+        joining::a_node_joins_by_a_token_and_needs_it_no_more,
+    ),
+    (
+        "joining::a_node_joins_a_real_cluster_by_a_token_and_needs_it_no_more",
+        joining::a_node_joins_a_real_cluster_by_a_token_and_needs_it_no_more,
+    ),
     ("nested::a_pod_can_be_a_node_with_pods_of_its_own", nested::a_pod_can_be_a_node_with_pods_of_its_own),
     ("removal::deleted_pod_leaves_nothing", removal::deleted_pod_leaves_nothing),
     (

@@ -74,6 +74,7 @@ impl Real {
             .args(["--secure-port", &port.to_string(), "--advertise-address", "127.0.0.1"])
             .args(["--service-account-issuer", "https://kubernetes.default.svc"])
             .args(["--authorization-mode", "Node,RBAC", "--anonymous-auth=false"])
+            .arg("--enable-bootstrap-token-auth")
             .args(["--service-cluster-ip-range", "10.96.0.0/16"])
             .args(["--kubelet-preferred-address-types", "InternalIP"])
             // Nobody makes service accounts here, and the loopback is no place for the Service `kubernetes`.
@@ -103,6 +104,25 @@ impl Real {
         .await;
         Self { address, _server: server, _etcd: etcd }
     }
+}
+
+/// The part of the real controller manager that answers requests for certificates.
+pub(crate) fn signers(upstream: &Upstream, certificates: &Certificates, folder: &Path) -> Running {
+    let path = |name: &str| folder.join(name);
+    certificates.authority().identity().write(&path("ca.crt"), &path("ca.key")).unwrap();
+    let mut manager = program(&upstream.program("kube-controller-manager"), &path("manager.log"));
+    manager
+        .arg("--kubeconfig")
+        .arg(path("admin.kubeconfig"))
+        .args(["--controllers", "certificatesigningrequest-approving-controller"])
+        .args(["--controllers", "certificatesigningrequest-signing-controller"])
+        .args(["--leader-elect=false", "--bind-address", "127.0.0.1"])
+        .args(["--secure-port", &process::free_port().to_string()])
+        .arg("--cluster-signing-cert-file")
+        .arg(path("ca.crt"))
+        .arg("--cluster-signing-key-file")
+        .arg(path("ca.key"));
+    Running::spawn(manager).unwrap()
 }
 
 /// One connection for the server, which says where to.

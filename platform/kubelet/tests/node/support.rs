@@ -43,7 +43,7 @@ pub(crate) struct Cluster {
     pub(crate) folder: TempDir,
     pub(crate) client: kube::Client,
     pub(crate) config: Config,
-    certificates: Certificates,
+    pub(crate) certificates: Certificates,
     kubelet: Option<Running>,
     /// The real API server, where it is that one.
     _real: Option<Real>,
@@ -83,6 +83,10 @@ impl Certificates {
 
     pub(crate) fn bundle(&self) -> Bundle {
         Bundle::from(self.authority.certificate())
+    }
+
+    pub(crate) fn authority(&self) -> &Authority {
+        &self.authority
     }
 
     pub(crate) fn server(&self, name: &str, addresses: &[&str]) -> (PathBuf, PathBuf) {
@@ -127,6 +131,13 @@ impl Cluster {
 
     /// On the real API server, or without it on ours.
     pub(crate) async fn start_on(upstream: Option<&Upstream>, change: impl FnOnce(&mut Config)) -> Self {
+        let mut cluster = Self::prepare_on(upstream, change).await;
+        cluster.start_kubelet().await;
+        cluster
+    }
+
+    /// The same without a kubelet.
+    pub(crate) async fn prepare_on(upstream: Option<&Upstream>, change: impl FnOnce(&mut Config)) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let path = |name: &str| folder.path().join(name);
         let certificates = Certificates::new(folder.path());
@@ -171,10 +182,7 @@ impl Cluster {
         };
         change(&mut config);
         let client = connect(&admin).await;
-        let mut cluster =
-            Self { folder, client, config, certificates, kubelet: None, _real: real, shutdown, tasks };
-        cluster.start_kubelet().await;
-        cluster
+        Self { folder, client, config, certificates, kubelet: None, _real: real, shutdown, tasks }
     }
 
     /// Starts a kubelet, and returns when the node is ready.
