@@ -13,6 +13,8 @@ pub struct Config {
     pub deployments: bool,
     /// Pods of ReplicaSets.
     pub replica_sets: bool,
+    /// Pods of ReplicationControllers.
+    pub replication_controllers: bool,
     /// Pods and claims of StatefulSets.
     pub stateful_sets: bool,
     /// A pod of each DaemonSet on every node.
@@ -63,6 +65,7 @@ impl Default for Config {
         Self {
             deployments: true,
             replica_sets: true,
+            replication_controllers: true,
             stateful_sets: true,
             daemon_sets: true,
             jobs: true,

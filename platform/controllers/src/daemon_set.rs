@@ -22,6 +22,7 @@ use pilothouse_runtime::{Clock, Next, Reconcile, TaskError};
 use serde_json::json;
 use tracing::{debug, info};
 
+use crate::adoption::{self, Terms};
 use crate::calls::{CallError, PATCH, POST, tolerant};
 use crate::events::{Kind, Recorder};
 use crate::fresh;
@@ -226,6 +227,8 @@ impl Reconcile for DaemonSets {
         let namespace = key.namespace_or_empty();
         let uid = set.metadata.uid.clone().unwrap_or_default();
         let mut pods = self.caches.pods.list_in(namespace);
+        let terms = Terms { fits: &|_| true, finalizer: None };
+        adoption::claim(&self.client, &*set, &spec.selector, &pods, terms).await?;
         pods.retain(|pod| {
             is_controlled_by(&pod.metadata, &uid) && selects(&spec.selector, pod.metadata.labels.as_ref())
         });

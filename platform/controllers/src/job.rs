@@ -18,10 +18,11 @@ use pilothouse_runtime::{Clock, Next, Reconcile, TaskError};
 use serde_json::json;
 use tracing::{debug, info};
 
+use crate::adoption::{self, Terms};
 use crate::calls::{CallError, PATCH, POST, required, tolerant};
 use crate::events::{Kind, Recorder};
 use crate::fresh;
-use crate::ownership::{controller_of, is_controlled_by, is_deleting};
+use crate::ownership::{controller_of, is_controlled_by, is_deleting, selects};
 use crate::watches::Caches;
 
 mod indexes;
@@ -78,6 +79,24 @@ impl Jobs {
         let mut pods = self.caches.pods.list_in(key.namespace_or_empty());
         pods.retain(|pod| job_of(pod).as_ref() == Some(key));
         pods
+    }
+
+    /// The job's pods, after those have changed hands that have to.
+    async fn claimed(
+        &self,
+        key: &ObjectKey,
+        job: &Job,
+        mut own: Vec<Arc<Pod>>,
+    ) -> Result<Vec<Arc<Pod>>, CallError> {
+        let Some(selector) = job.spec.as_ref().and_then(|spec| spec.selector.as_ref()) else {
+            return Ok(own);
+        };
+        let pods = self.caches.pods.list_in(key.namespace_or_empty());
+        let terms = Terms { fits: &|_| true, finalizer: Some(TRACKING) };
+        adoption::claim(&self.client, job, selector, &pods, terms).await?;
+        // One that is on its way out stays until it was counted.
+        own.retain(|pod| is_deleting(&pod.metadata) || selects(selector, pod.metadata.labels.as_ref()));
+        Ok(own)
     }
 
     /// Whether the caches show what the server has. If not, an event is on its way.
@@ -247,6 +266,7 @@ impl Reconcile for Jobs {
         if finished(&job).is_some() {
             return Ok(self.after_the_end(key, &job, &own).await?);
         }
+        let own = self.claimed(key, &job, own).await?;
         let plan = plan::plan(&job, &own, self.clock.now());
         if !plan.create.is_empty() || !plan.delete.is_empty() {
             if !self.is_current(key, &job, &own).await? {

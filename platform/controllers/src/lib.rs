@@ -8,6 +8,7 @@
 //! |---|---|
 //! | `deployments` | replica sets of a Deployment: rollouts, history, conditions |
 //! | `replica-sets` | pods of a ReplicaSet |
+//! | `replication-controllers` | pods of a ReplicationController |
 //! | `stateful-sets` | pods and claims of a StatefulSet |
 //! | `daemon-sets` | a pod of a DaemonSet on every node that it fits |
 //! | `jobs` | pods of a Job until its work is done, and removing jobs whose time is over |
@@ -45,6 +46,7 @@
 //! Owned by `controllers`: one `watch-…` per resource that is cached, one `inventory` per further resource, and one
 //! per controller by the names above, `discovery`, and `events`, which writes what the others noted.
 
+mod adoption;
 mod bootstrap_token;
 mod calls;
 mod certificate_request;
@@ -70,6 +72,7 @@ mod ownership;
 mod placement;
 mod pod;
 mod replica_set;
+mod replication_controller;
 mod revision;
 mod scheduler;
 mod service;

@@ -4,11 +4,13 @@
 //! The inventory says when that is worth another look, but only the server's own lists say that a namespace is
 //! empty: it is finalized after a pass that found nothing of any resource.
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::{StreamExt, TryStreamExt, stream};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{Namespace, NamespaceCondition, NamespaceSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::api::{DeleteParams, ListParams, Patch};
@@ -24,6 +26,9 @@ use crate::inventory::{Inventory, Remaining, full_name};
 use crate::metrics::Metrics;
 use crate::ownership::is_deleting;
 use crate::watches::Caches;
+
+/// When to look again for the resource of a new definition.
+const NOT_SERVED_YET: Duration = Duration::from_secs(1);
 
 /// The finalizer in a namespace's spec that stands for its content.
 const KUBERNETES: &str = "kubernetes";
@@ -171,6 +176,20 @@ impl Emptier {
         Ok(true)
     }
 
+    /// Whether a definition is so new that its resource is not found yet. One that is not served in time never is.
+    fn awaits_a_definition(&self) -> bool {
+        let served: BTreeSet<_> = self.resources.all().iter().map(|one| full_name(&one.api)).collect();
+        let now = self.clock.now();
+        let is_new = |created: Option<&Time>| {
+            created.is_some_and(|created| now.duration_since(created.0) < SignedDuration::from_secs(30))
+        };
+        self.caches.definitions.list().iter().any(|definition| {
+            let metadata = &definition.metadata;
+            is_new(metadata.creation_timestamp.as_ref())
+                && metadata.name.as_ref().is_some_and(|name| !served.contains(name))
+        })
+    }
+
     async fn finalize(&self, namespace: &Namespace) -> Result<(), CallError> {
         let mut namespace = namespace.clone();
         let name = namespace.metadata.name.clone().unwrap_or_default();
@@ -229,6 +248,10 @@ impl Reconcile for Emptier {
                 }
             }
             Step::Everything => {
+                // A resource that nobody has heard of yet may have objects all the same.
+                if self.awaits_a_definition() {
+                    return Ok(Next::After(NOT_SERVED_YET));
+                }
                 if self.delete_everything(&key.name).await? == 0 {
                     self.finalize(&namespace).await?;
                     return Ok(Next::Done);

@@ -5,25 +5,30 @@
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
+use std::fmt::Debug;
+use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::{StreamExt, TryStreamExt, stream};
 use jiff::Timestamp;
+use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::apps::v1::{ReplicaSet, ReplicaSetCondition, ReplicaSetStatus};
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use kube::api::{DeleteParams, ListParams, Patch, Preconditions};
-use kube::{Api, Client};
-use pilothouse_informer::ObjectKey;
+use kube::{Api, Client, Resource};
+use pilothouse_informer::{Informer, ObjectKey};
 use pilothouse_runtime::{Clock, Next, Reconcile, TaskError};
+use serde::de::DeserializeOwned;
 use serde_json::json;
 use tracing::info;
 
+use crate::adoption::{self, Terms};
 use crate::calls::{CallError, PATCH, POST, required, tolerant};
 use crate::events::{Kind, Recorder};
 use crate::ownership::{
-    controller_of, controller_reference, correlation, is_controlled_by, is_deleting, selector_text, selects,
+    controller_reference, correlation, is_controlled_by, is_deleting, selector_text, selects,
 };
 use crate::pod::{self, Availability};
 use crate::watches::Caches;
@@ -37,11 +42,40 @@ const CONCURRENCY: usize = 8;
 /// How many are created before the next look at whether it works.
 const BATCH: usize = 64;
 
-pub(crate) struct ReplicaSets {
+/// Looks after replica sets, or what works like them.
+pub(crate) struct ReplicaSets<K> {
     client: Client,
     caches: Caches,
     clock: Clock,
     recorder: Recorder,
+    kind: PhantomData<fn() -> K>,
+}
+
+/// What keeps as many pods as it is told.
+pub(crate) trait Replicated:
+    Resource<DynamicType = (), Scope = NamespaceResourceScope>
+    + Clone
+    + DeserializeOwned
+    + Debug
+    + Send
+    + Sync
+    + 'static
+{
+    /// The same, said as a replica set.
+    fn as_set(&self) -> ReplicaSet;
+
+    /// Where those that there are can be seen.
+    fn cache(caches: &Caches) -> &Informer<Self>;
+}
+
+impl Replicated for ReplicaSet {
+    fn as_set(&self) -> ReplicaSet {
+        self.clone()
+    }
+
+    fn cache(caches: &Caches) -> &Informer<Self> {
+        &caches.replica_sets
+    }
 }
 
 /// What is to be done about one set.
@@ -160,7 +194,7 @@ fn count(number: usize) -> i32 {
 }
 
 /// The pod that a set makes.
-fn pod_of(set: &ReplicaSet) -> Pod {
+fn pod_of<K: Resource<DynamicType = ()>>(owner: &K, set: &ReplicaSet) -> Pod {
     let template = set.spec.as_ref().and_then(|spec| spec.template.clone()).unwrap_or_default();
     let given = template.metadata.unwrap_or_default();
     let mut annotations = given.annotations.unwrap_or_default();
@@ -172,7 +206,7 @@ fn pod_of(set: &ReplicaSet) -> Pod {
             labels: given.labels,
             annotations: Some(annotations),
             finalizers: given.finalizers,
-            owner_references: Some(vec![controller_reference(set)]),
+            owner_references: Some(vec![controller_reference(owner)]),
             ..ObjectMeta::default()
         },
         spec: template.spec,
@@ -182,9 +216,9 @@ fn pod_of(set: &ReplicaSet) -> Pod {
 
 // === impl ReplicaSets ===
 
-impl ReplicaSets {
+impl<K: Replicated> ReplicaSets<K> {
     pub(crate) fn new(client: Client, caches: Caches, clock: Clock, recorder: Recorder) -> Self {
-        Self { client, caches, clock, recorder }
+        Self { client, caches, clock, recorder, kind: PhantomData }
     }
 
     async fn fresh_pods(
@@ -202,14 +236,14 @@ impl ReplicaSets {
     }
 
     /// Creates and deletes. What goes wrong is told to people, and ends up in the status as well.
-    async fn execute(&self, api: &Api<Pod>, set: &ReplicaSet, plan: &Plan) -> Result<(), Failure> {
-        let pod = pod_of(set);
+    async fn execute(&self, api: &Api<Pod>, owner: &K, plan: &Plan) -> Result<(), Failure> {
+        let pod = pod_of(owner, &owner.as_set());
         let (mut left, mut batch) = (plan.create, 1);
         // Ever larger batches: where none can be made, not all have to be tried.
         while left > 0 {
             let count = batch.min(left).min(BATCH);
             let made = stream::iter(0..count)
-                .map(|_| self.create(api, set, &pod))
+                .map(|_| self.create(api, owner, &pod))
                 .buffer_unordered(CONCURRENCY)
                 .collect::<Vec<_>>()
                 .await;
@@ -228,7 +262,7 @@ impl ReplicaSets {
                 let params = DeleteParams { preconditions, ..DeleteParams::background() };
                 if tolerant(format!("delete pod {name}"), api.delete(name, &params)).await?.is_some() {
                     self.recorder.record(
-                        set,
+                        owner,
                         Kind::Normal,
                         "SuccessfulDelete",
                         format!("Deleted pod: {name}"),
@@ -240,53 +274,34 @@ impl ReplicaSets {
             .try_for_each(|()| async { Ok(()) })
             .await
             .map_err(|error| {
-                self.recorder.record(set, Kind::Warning, "FailedDelete", format!("Error deleting: {error}"));
+                self.recorder.record(
+                    owner,
+                    Kind::Warning,
+                    "FailedDelete",
+                    format!("Error deleting: {error}"),
+                );
                 Failure { reason: "FailedDelete", error }
             })
     }
 
-    async fn create(&self, api: &Api<Pod>, set: &ReplicaSet, pod: &Pod) -> Result<(), CallError> {
+    async fn create(&self, api: &Api<Pod>, owner: &K, pod: &Pod) -> Result<(), CallError> {
         match tolerant("create a pod", api.create(&POST, pod)).await {
             Ok(Some(made)) => {
                 let message = format!("Created pod: {}", made.metadata.name.unwrap_or_default());
-                self.recorder.record(set, Kind::Normal, "SuccessfulCreate", message);
+                self.recorder.record(owner, Kind::Normal, "SuccessfulCreate", message);
                 Ok(())
             }
             Ok(None) => Ok(()),
             Err(error) => {
-                self.recorder.record(set, Kind::Warning, "FailedCreate", format!("Error creating: {error}"));
+                self.recorder.record(
+                    owner,
+                    Kind::Warning,
+                    "FailedCreate",
+                    format!("Error creating: {error}"),
+                );
                 Err(error)
             }
         }
-    }
-
-    /// Takes pods of nobody that the set selects, and lets go those that it does not select any more.
-    async fn claim(&self, set: &ReplicaSet, uid: &str, all: &[Arc<Pod>]) -> Result<(), CallError> {
-        if is_deleting(&set.metadata) {
-            return Ok(());
-        }
-        let selector = set.spec.as_ref().map(|spec| spec.selector.clone()).unwrap_or_default();
-        for pod in all {
-            let wanted = selects(&selector, pod.metadata.labels.as_ref());
-            let ours = is_controlled_by(&pod.metadata, uid);
-            let orphan = controller_of(&pod.metadata).is_none() && pod::is_active(pod);
-            let mut owners = pod.metadata.owner_references.clone().unwrap_or_default();
-            match (wanted, ours) {
-                (true, false) if orphan => owners.push(controller_reference(set)),
-                (false, true) if !is_deleting(&pod.metadata) => owners.retain(|owner| owner.uid != uid),
-                _ => continue,
-            }
-            let key = ObjectKey::of(&**pod);
-            info!(set = name(set), pod = %key, taken = wanted, "a pod changes hands");
-            let api: Api<Pod> = Api::namespaced(self.client.clone(), key.namespace_or_empty());
-            // Only over the version that was read: two sets may want the same pod.
-            let version = &pod.metadata.resource_version;
-            let patch = Patch::Merge(json!({ "metadata": {
-                "uid": pod.metadata.uid, "resourceVersion": version, "ownerReferences": owners,
-            } }));
-            tolerant(format!("claim pod {key}"), api.patch(&key.name, &PATCH, &patch)).await?;
-        }
-        Ok(())
     }
 }
 
@@ -294,10 +309,6 @@ impl ReplicaSets {
 struct Failure {
     reason: &'static str,
     error: CallError,
-}
-
-fn name(set: &ReplicaSet) -> &str {
-    set.metadata.name.as_deref().unwrap_or_default()
 }
 
 /// The conditions with or without one about the failure.
@@ -318,20 +329,22 @@ fn with_failure(status: &mut ReplicaSetStatus, failure: Option<&Failure>, now: T
     status.conditions = (!others.is_empty()).then_some(others);
 }
 
-impl Reconcile for ReplicaSets {
+impl<K: Replicated> Reconcile for ReplicaSets<K> {
     type Key = ObjectKey;
 
     async fn list(&self) -> Result<Vec<ObjectKey>, TaskError> {
-        Ok(self.caches.replica_sets.keys())
+        Ok(K::cache(&self.caches).keys())
     }
 
     async fn reconcile(&self, key: &ObjectKey) -> Result<Next, TaskError> {
-        let Some(set) = self.caches.replica_sets.get(key) else { return Ok(Next::Done) };
+        let Some(owner) = K::cache(&self.caches).get(key) else { return Ok(Next::Done) };
+        let set = owner.as_set();
         let uid = set.metadata.uid.clone().unwrap_or_default();
         let namespace = key.namespace_or_empty();
         let selector = set.spec.as_ref().map(|spec| spec.selector.clone()).unwrap_or_default();
         let mut pods = self.caches.pods.list_in(namespace);
-        self.claim(&set, &uid, &pods).await?;
+        let terms = Terms { fits: &|_| true, finalizer: None };
+        adoption::claim(&self.client, &*owner, &selector, &pods, terms).await?;
         pods.retain(|pod| {
             is_controlled_by(&pod.metadata, &uid) && selects(&selector, pod.metadata.labels.as_ref())
         });
@@ -344,15 +357,20 @@ impl Reconcile for ReplicaSets {
             if plan.create > 0 || !plan.delete.is_empty() {
                 info!(set = %key, create = plan.create, delete = plan.delete.len(), "adjusting pods");
             }
-            failure = self.execute(&api, &set, &plan).await.err();
+            failure = self.execute(&api, &owner, &plan).await.err();
         }
         with_failure(&mut plan.status, failure.as_ref(), self.clock.now());
-        if set.status.as_ref() != Some(&plan.status) {
-            let api: Api<ReplicaSet> = Api::namespaced(self.client.clone(), namespace);
+        if differs(set.status.as_ref(), &plan.status) {
+            let api: Api<K> = Api::namespaced(self.client.clone(), namespace);
             let mut status = json!(plan.status);
             if plan.status.conditions.is_none() {
                 // A merge only takes away what is named.
                 status["conditions"] = serde_json::Value::Null;
+            }
+            if K::kind(&()) != ReplicaSet::kind(&())
+                && let Some(status) = status.as_object_mut()
+            {
+                status.remove("terminatingReplicas");
             }
             let patch = Patch::Merge(json!({ "status": status }));
             let call = api.patch_status(&key.name, &PATCH, &patch);
@@ -363,6 +381,16 @@ impl Reconcile for ReplicaSets {
         }
         Ok(plan.look_again.map_or(Next::Done, Next::After))
     }
+}
+
+/// Whether the status has to be written. Not every server keeps how many pods are ending.
+fn differs(present: Option<&ReplicaSetStatus>, new: &ReplicaSetStatus) -> bool {
+    let Some(present) = present else { return true };
+    let mut new = new.clone();
+    if present.terminating_replicas.is_none() {
+        new.terminating_replicas = None;
+    }
+    *present != new
 }
 
 #[cfg(test)]

@@ -8,7 +8,8 @@
 //! A pod without a node waits for an event that could change that: a node that changed, a pod that went, a claim that was
 //! bound. What a heartbeat changes wakes nobody. Attempts for the same pod become rarer the more of them fail.
 
-use std::collections::{BTreeSet, HashMap};
+use std::cmp::Reverse;
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -208,7 +209,7 @@ impl Scheduler {
             Ok(volumes) => volumes,
             Err(why) => {
                 let nowhere = Nowhere::because(candidates.len(), why);
-                state.wait(key, nowhere.wakes());
+                state.wait(key, pod, nowhere.wakes());
                 return Outcome::Nowhere { message: nowhere.message(None), preemption: None };
             }
         };
@@ -238,7 +239,7 @@ impl Scheduler {
                         )
                     }
                 };
-                state.wait(key, nowhere.wakes());
+                state.wait(key, pod, nowhere.wakes());
                 if let Some(preemption) = &preemption {
                     state.nominated.insert(key.clone(), (preemption.node.clone(), occupant.clone()));
                 }
@@ -350,10 +351,16 @@ impl State {
         same
     }
 
-    fn wait(&mut self, key: &ObjectKey, wakes: Wakes) {
+    fn wait(&mut self, key: &ObjectKey, pod: &Pod, wakes: Wakes) {
         let attempts = self.waiting.get(key).map_or(0, |waiting| waiting.attempts) + 1;
-        self.waiting.insert(key.clone(), Waiting { wakes, attempts, since: Instant::now() });
+        self.waiting
+            .insert(key.clone(), Waiting { wakes, attempts, since: Instant::now(), priority: priority(pod) });
     }
+}
+
+/// How important a pod is.
+fn priority(pod: &Pod) -> i32 {
+    pod.spec.as_ref().and_then(|spec| spec.priority).unwrap_or(0)
 }
 
 /// The change of status that says why, unless it is said already.
@@ -380,9 +387,11 @@ impl Reconcile for Scheduler {
 
     async fn list(&self) -> Result<Vec<ObjectKey>, TaskError> {
         let pods = self.caches.pods.list();
-        let pending: BTreeSet<_> =
-            pods.iter().filter(|pod| is_ours(pod)).map(|pod| ObjectKey::of(&**pod)).collect();
-        Ok(pending.into_iter().collect())
+        let pending = pods.iter().filter(|pod| is_ours(pod));
+        let mut pending: Vec<_> =
+            pending.map(|pod| (Reverse(priority(pod)), ObjectKey::of(&**pod))).collect();
+        pending.sort();
+        Ok(pending.into_iter().map(|(_, key)| key).collect())
     }
 
     async fn reconcile(&self, key: &ObjectKey) -> Result<Next, TaskError> {
@@ -409,7 +418,7 @@ impl Reconcile for Scheduler {
                     // They are bound first; that wakes the pod again.
                     let mut state = self.shared.lock();
                     state.leave(key);
-                    state.wait(key, Wakes { volume: true, ..Wakes::default() });
+                    state.wait(key, &pod, Wakes { volume: true, ..Wakes::default() });
                     return Ok(Next::Done);
                 }
                 self.bind(key, &pod, &node).await?;

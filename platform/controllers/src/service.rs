@@ -6,6 +6,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use k8s_openapi::api::apps::v1::ReplicaSet;
+use k8s_openapi::api::core::v1::ReplicationController;
 use kube::Client;
 use pilothouse_informer::ObjectKey;
 use pilothouse_pki::Authority;
@@ -125,13 +127,22 @@ impl Service {
         }
         if config.replica_sets {
             let recorder = recorder("replicaset-controller");
-            let controller = ReplicaSets::new(client.clone(), caches.clone(), clock.clone(), recorder);
+            let controller =
+                ReplicaSets::<ReplicaSet>::new(client.clone(), caches.clone(), clock.clone(), recorder);
             wakes::replica_sets(&mut watches, &caches, &assembly.add("replica-sets", controller));
+        }
+        if config.replication_controllers {
+            let recorder = recorder("replication-controller");
+            let (client, caches, clock) = (client.clone(), caches.clone(), clock.clone());
+            let known = caches.clone();
+            let controller = ReplicaSets::<ReplicationController>::new(client, caches, clock, recorder);
+            let handle = assembly.add("replication-controllers", controller);
+            wakes::replication_controllers(&mut watches, &known, &handle);
         }
         if config.stateful_sets {
             let recorder = recorder("statefulset-controller");
             let controller = StatefulSets::new(client.clone(), caches.clone(), clock.clone(), recorder);
-            wakes::stateful_sets(&mut watches, &assembly.add("stateful-sets", controller));
+            wakes::stateful_sets(&mut watches, &caches, &assembly.add("stateful-sets", controller));
         }
         if config.daemon_sets {
             let recorder = recorder("daemonset-controller");
@@ -141,7 +152,7 @@ impl Service {
         if config.jobs {
             let recorder = recorder("job-controller");
             let controller = Jobs::new(client.clone(), caches.clone(), clock.clone(), recorder);
-            wakes::jobs(&mut watches, &assembly.add("jobs", controller));
+            wakes::jobs(&mut watches, &caches, &assembly.add("jobs", controller));
         }
         if config.cron_jobs {
             let recorder = recorder("cronjob-controller");

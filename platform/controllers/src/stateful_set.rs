@@ -21,10 +21,14 @@ use pilothouse_runtime::{Clock, Next, Reconcile, TaskError};
 use serde_json::json;
 use tracing::info;
 
+use crate::adoption::{self, Terms};
 use crate::calls::{CallError, PATCH, POST, tolerant};
 use crate::events::{Kind, Recorder};
-use crate::ownership::{controller_reference, correlation, is_controlled_by, is_deleting, owner_reference};
+use crate::ownership::{
+    controller_reference, correlation, is_controlled_by, is_deleting, owner_reference, selects,
+};
 use crate::revision::{self, History};
+use crate::share;
 use crate::watches::Caches;
 
 mod plan;
@@ -76,6 +80,15 @@ fn partition(set: &StatefulSet) -> i32 {
     let strategy = set.spec.as_ref().and_then(|spec| spec.update_strategy.as_ref());
     let partition = strategy.and_then(|strategy| strategy.rolling_update.as_ref()?.partition);
     first(set) + partition.unwrap_or(0)
+}
+
+/// How many pods an update may take away at once.
+fn max_unavailable(set: &StatefulSet) -> usize {
+    let spec = set.spec.as_ref();
+    let strategy = spec.and_then(|spec| spec.update_strategy.as_ref()?.rolling_update.as_ref());
+    let wanted = spec.and_then(|spec| spec.replicas).unwrap_or(1);
+    let number = strategy.and_then(|strategy| strategy.max_unavailable.as_ref());
+    number.map_or(1, |number| usize::try_from(share::of(number, wanted, false)).unwrap_or(1).max(1))
 }
 
 /// The pod of an ordinal.
@@ -201,11 +214,18 @@ impl StatefulSets {
         Self { client, caches, clock, recorder }
     }
 
-    fn pods_of(&self, key: &ObjectKey, set: &StatefulSet) -> Vec<Arc<Pod>> {
+    /// The set's pods, after those have changed hands that have to.
+    async fn pods_of(&self, key: &ObjectKey, set: &StatefulSet) -> Result<Vec<Arc<Pod>>, CallError> {
         let uid = set.metadata.uid.clone().unwrap_or_default();
+        let selector = set.spec.as_ref().map(|spec| spec.selector.clone()).unwrap_or_default();
         let mut pods = self.caches.pods.list_in(key.namespace_or_empty());
-        pods.retain(|pod| is_controlled_by(&pod.metadata, &uid));
-        pods
+        let fits = |pod: &Pod| ordinal(set, pod).is_some();
+        let terms = Terms { fits: &fits, finalizer: None };
+        adoption::claim(&self.client, set, &selector, &pods, terms).await?;
+        pods.retain(|pod| {
+            is_controlled_by(&pod.metadata, &uid) && selects(&selector, pod.metadata.labels.as_ref())
+        });
+        Ok(pods)
     }
 
     /// The revisions of the set. `None` if one is only just being made, which wakes the set again.
@@ -321,7 +341,7 @@ impl Reconcile for StatefulSets {
         let history = History::of(&self.caches, &set.metadata, &spec.template);
         let Some(revisions) = self.revisions(&set, &history).await? else { return Ok(Next::Done) };
         let (update, current) = (revision::name(&revisions.update), revision::name(&revisions.current));
-        let pods = self.pods_of(key, &set);
+        let pods = self.pods_of(key, &set).await?;
         let observed = Observed::of(&set, &pods, update, self.clock.now());
         if spec.volume_claim_templates.is_some() {
             for pod in &pods {

@@ -13,7 +13,7 @@ use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{
     ConfigMap, Container, ContainerStatus, Endpoints, Namespace, Node, PersistentVolume,
-    PersistentVolumeClaim, Pod, Secret, Service, ServiceAccount,
+    PersistentVolumeClaim, Pod, ReplicationController, Secret, Service, ServiceAccount,
 };
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
@@ -122,6 +122,7 @@ resources! {
     endpoint_slices: EndpointSlice = "endpointslices", |_| ();
     deployments: Deployment = "deployments", |_| ();
     replica_sets: ReplicaSet = "replicasets", |_| ();
+    replication_controllers: ReplicationController = "replicationcontrollers", |_| ();
     stateful_sets: StatefulSet = "statefulsets", |_| ();
     daemon_sets: DaemonSet = "daemonsets", |_| ();
     revisions: ControllerRevision = "controllerrevisions", |_| ();

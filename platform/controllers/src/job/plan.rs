@@ -4,7 +4,7 @@
 //! finalizer goes, and when no finalizer holds it any more the uid becomes a number. Of an indexed job's successes the
 //! index itself is enough.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,6 +19,9 @@ use super::pods::{self, Order, Verdict};
 use crate::events::Kind;
 use crate::ownership::is_deleting;
 use crate::pod;
+
+mod account;
+mod arrange;
 
 /// How many ended pods wait to be counted at most, so that the status stays small.
 const UNCOUNTED: usize = 500;
@@ -387,224 +390,6 @@ impl Tally {
             (false, "FailedIndexes", "Job has failed indexes")
         };
         Some(End { success, reason: reason.to_owned(), message: message.to_owned() })
-    }
-
-    /// Decides which pods are made and deleted.
-    fn arrange(&self, job: &Job, spec: &JobSpec, suspended: bool, now: Timestamp, plan: &mut Plan) {
-        if suspended {
-            plan.delete.clone_from(&self.active);
-            return;
-        }
-        let parallelism = spec.parallelism.unwrap_or(1).max(0);
-        let succeeded = self.succeeded(spec);
-        let wanted = match spec.completions {
-            None if succeeded > 0 => number(self.active.len()),
-            None => parallelism,
-            Some(completions) => {
-                (completions - succeeded - self.failed_indexes.len()).min(parallelism).max(0)
-            }
-        };
-        let wanted = usize::try_from(wanted).unwrap_or(0);
-        let (mut keep, mut surplus) = (self.active.clone(), Vec::new());
-        if is_indexed(spec) {
-            (keep, surplus) = self.one_per_index(spec);
-        }
-        if keep.len() > wanted {
-            pods::least_missed_first(&mut keep);
-            surplus.extend(keep.drain(..keep.len() - wanted));
-        }
-        plan.delete = surplus;
-        let ending = if pods::replaces_only_failed(job) { self.terminating.len() } else { 0 };
-        let missing = wanted.saturating_sub(keep.len() + ending).min(CREATED);
-        if missing == 0 {
-            return;
-        }
-        if spec.backoff_limit_per_index.is_none() {
-            let rest = self.remaining_delay(now);
-            if !rest.is_zero() {
-                plan.wait(Some(rest));
-                return;
-            }
-        }
-        if is_indexed(spec) {
-            self.order_indexes(job, spec, &keep, missing, now, plan);
-        } else {
-            plan.create = vec![Order::default(); missing];
-        }
-    }
-
-    /// Active pods to keep, and those that work on an index that is done or taken.
-    fn one_per_index(&self, spec: &JobSpec) -> (Vec<Arc<Pod>>, Vec<Arc<Pod>>) {
-        let mut sorted = self.active.clone();
-        pods::least_missed_first(&mut sorted);
-        sorted.reverse();
-        let mut taken = HashSet::new();
-        let end = spec.completions.unwrap_or(0);
-        sorted.into_iter().partition(|pod| {
-            pods::index_of(pod).is_some_and(|index| {
-                let open = !self.succeeded_indexes.contains(index) && !self.failed_indexes.contains(index);
-                index < end && open && taken.insert(index)
-            })
-        })
-    }
-
-    fn order_indexes(
-        &self,
-        job: &Job,
-        spec: &JobSpec,
-        keep: &[Arc<Pod>],
-        missing: usize,
-        now: Timestamp,
-        plan: &mut Plan,
-    ) {
-        let mut taken: HashSet<i32> = keep.iter().filter_map(|pod| pods::index_of(pod)).collect();
-        if pods::replaces_only_failed(job) {
-            taken.extend(self.terminating.iter().filter_map(|pod| pods::index_of(pod)));
-        }
-        let last =
-            if spec.backoff_limit_per_index.is_some() { self.last_failures() } else { BTreeMap::new() };
-        for index in 0..spec.completions.unwrap_or(0) {
-            if plan.create.len() >= missing {
-                return;
-            }
-            let over = self.succeeded_indexes.contains(index) || self.failed_indexes.contains(index);
-            if over || taken.contains(&index) {
-                continue;
-            }
-            let mut order = Order { index: Some(index), failures: None };
-            if spec.backoff_limit_per_index.is_some() {
-                let mut failures = 0;
-                if let Some(pod) = last.get(&index) {
-                    let ignored = pods::judge(job, pod) == Verdict::Ignore;
-                    failures = pods::failures_of(pod) + i32::from(!ignored);
-                    let since = pods::finished_at(pod, now);
-                    let rest = remaining(delay(u32::try_from(failures).unwrap_or(0)), since, now);
-                    if !rest.is_zero() && failures > 0 {
-                        plan.wait(Some(rest));
-                        continue;
-                    }
-                }
-                order.failures = Some(failures);
-            }
-            plan.create.push(order);
-        }
-    }
-
-    /// The last failed pod of each index.
-    fn last_failures(&self) -> BTreeMap<i32, &Arc<Pod>> {
-        let mut last: BTreeMap<i32, &Arc<Pod>> = BTreeMap::new();
-        for pod in &self.new_failed {
-            let Some(index) = pods::index_of(pod) else { continue };
-            let newer =
-                last.get(&index).is_none_or(|other| pods::failures_of(other) <= pods::failures_of(pod));
-            if newer {
-                last.insert(index, pod);
-            }
-        }
-        last
-    }
-
-    /// How long to wait before the next pod, after failures in a row.
-    fn remaining_delay(&self, now: Timestamp) -> Duration {
-        let last_success = self.succeeded_pods.iter().map(|pod| pods::finished_at(pod, now)).max();
-        let failures: Vec<_> = self
-            .failed_pods
-            .iter()
-            .map(|pod| pods::finished_at(pod, now))
-            .filter(|at| last_success.is_none_or(|success| *at > success))
-            .collect();
-        let Some(since) = failures.iter().max() else { return Duration::ZERO };
-        remaining(delay(u32::try_from(failures.len()).unwrap_or(u32::MAX)), *since, now)
-    }
-
-    /// Writes the numbers, and decides which pods are held no longer.
-    fn account(
-        &mut self,
-        job: &Job,
-        spec: &JobSpec,
-        all: &[Arc<Pod>],
-        end: Option<&End>,
-        plan: &mut Plan,
-        status: &mut JobStatus,
-    ) {
-        let held: HashSet<String> = match (spec.backoff_limit_per_index, end) {
-            // How often an index failed is known from its last pod, until there is another.
-            (Some(_), None) => self.held().into_iter().map(ToOwned::to_owned).collect(),
-            _ => HashSet::new(),
-        };
-        let mut failed = self.new_failed.clone();
-        if end.is_some_and(|end| !end.success) {
-            // What is stopped has failed.
-            let known: HashSet<&str> = failed.iter().map(|pod| uid(pod)).collect();
-            let stopped: Vec<_> = all
-                .iter()
-                .filter(|pod| pods::is_tracked(pod) && !pod::is_finished(pod) && !known.contains(uid(pod)))
-                .filter(|pod| !self.waiting_failed.iter().any(|other| other == uid(pod)))
-                .cloned()
-                .collect();
-            failed.extend(stopped);
-        }
-        let mut left_out: HashSet<String> = HashSet::new();
-        let room = |lists: usize| lists < UNCOUNTED;
-        for pod in &self.new_succeeded {
-            if room(self.waiting_succeeded.len() + self.waiting_failed.len()) {
-                self.waiting_succeeded.push(uid(pod).to_owned());
-            } else {
-                left_out.insert(uid(pod).to_owned());
-            }
-        }
-        for pod in failed.iter().filter(|pod| !held.contains(uid(pod))) {
-            if room(self.waiting_succeeded.len() + self.waiting_failed.len()) {
-                self.waiting_failed.push(uid(pod).to_owned());
-            } else {
-                left_out.insert(uid(pod).to_owned());
-            }
-        }
-        plan.release = all
-            .iter()
-            .filter(|pod| {
-                let over = pod::is_finished(pod) || pods::is_failed(job, pod) || end.is_some();
-                let kept = held.contains(uid(pod)) || left_out.contains(uid(pod));
-                pods::is_tracked(pod) && over && !kept
-            })
-            .cloned()
-            .collect();
-        let indexed = is_indexed(spec);
-        let counted = if indexed { self.succeeded_indexes.len() } else { self.counted_succeeded };
-        status.succeeded = some(counted);
-        status.failed = some(self.counted_failed);
-        status.completed_indexes = self.succeeded_indexes.to_status().filter(|_| indexed);
-        status.failed_indexes = match spec.backoff_limit_per_index {
-            Some(_) => Some(self.failed_indexes.to_string()),
-            None => None,
-        };
-        let list = |uids: &[String]| (!uids.is_empty()).then(|| uids.to_vec());
-        status.uncounted_terminated_pods = Some(UncountedTerminatedPods {
-            succeeded: list(&self.waiting_succeeded),
-            failed: list(&self.waiting_failed),
-        });
-        let deleted: HashSet<&str> = plan.delete.iter().map(|pod| uid(pod)).collect();
-        let staying: Vec<_> = self.active.iter().filter(|pod| !deleted.contains(uid(pod))).collect();
-        status.active = some(number(staying.len() + plan.create.len()));
-        status.ready = Some(number(staying.iter().filter(|pod| pod::is_ready(pod)).count()));
-        status.terminating = Some(number(self.terminating.len() + deleted.len()));
-    }
-
-    /// Uids of failed pods that no replacement has been made for.
-    fn held(&self) -> Vec<&str> {
-        let replaced = |index: i32, failures: i32| {
-            let by_active =
-                |pod: &Arc<Pod>| pods::index_of(pod) == Some(index) && pods::failures_of(pod) >= failures;
-            self.active.iter().any(by_active)
-        };
-        self.last_failures()
-            .into_iter()
-            .filter(|(index, pod)| {
-                let over = self.failed_indexes.contains(*index) || self.succeeded_indexes.contains(*index);
-                !over && !replaced(*index, pods::failures_of(pod))
-            })
-            .map(|(_, pod)| uid(pod))
-            .collect()
     }
 }
 

@@ -1,5 +1,6 @@
 //! What is where: the pods of every node, and what they take.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
@@ -50,6 +51,7 @@ pub(super) struct Waiting {
     pub(super) wakes: Wakes,
     pub(super) attempts: u32,
     pub(super) since: Instant,
+    pub(super) priority: i32,
 }
 
 /// Which events may make a pod fit. Nodes always may.
@@ -176,13 +178,13 @@ impl State {
         self.loads.get(self.placed.get(pod)?)?.pods.get(pod)
     }
 
-    /// Waiting pods that such an event concerns.
+    /// Waiting pods that such an event concerns: the most important first, and of those the one that was tried
+    /// longest ago.
     pub(super) fn concerned(&self, concerns: impl Fn(&Wakes) -> bool) -> Vec<ObjectKey> {
-        self.waiting
-            .iter()
-            .filter(|(_, waiting)| concerns(&waiting.wakes))
-            .map(|(key, _)| key.clone())
-            .collect()
+        let mut concerned: Vec<_> =
+            self.waiting.iter().filter(|(_, waiting)| concerns(&waiting.wakes)).collect();
+        concerned.sort_by_key(|(key, waiting)| (Reverse(waiting.priority), waiting.since, (*key).clone()));
+        concerned.into_iter().map(|(key, _)| key.clone()).collect()
     }
 }
 

@@ -237,3 +237,15 @@ fn reason_is_written_once_and_keeps_its_time() {
     assert_eq!(other["status"]["conditions"][0]["lastTransitionTime"], "2026-01-01T00:00:00Z");
     assert!(!is_pending(&pod("gated", json!({ "schedulingGates": [{ "name": "later" }] }))));
 }
+
+#[test]
+fn more_important_pods_are_tried_first() {
+    let mut state = State::default();
+    for (name, priority) in [("a", 0), ("b", 1000), ("c", 10)] {
+        let pod = pod(name, with_priority("1", priority));
+        state.wait(&ObjectKey::of(&*pod), &pod, Wakes { pod_gone: true, ..Wakes::default() });
+    }
+    let names: Vec<_> = state.concerned(|wakes| wakes.pod_gone).into_iter().map(|key| key.name).collect();
+    assert_eq!(names, ["b", "c", "a"]);
+    assert!(state.concerned(|wakes| wakes.volume).is_empty());
+}

@@ -1,14 +1,17 @@
 //! Which change wakes whom.
 
 use std::collections::HashMap;
+use std::fmt::Debug;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, ReplicaSet, StatefulSet};
 use k8s_openapi::api::batch::v1::CronJob;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::api::core::v1::ReplicationController;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use kube::{Resource, ResourceExt};
-use pilothouse_informer::ObjectKey;
+use pilothouse_informer::{Informer, ObjectKey};
 use pilothouse_runtime::reconcile::Handle;
+use serde::de::DeserializeOwned;
 
 use super::{node_of_lease, volume_keys};
 use crate::bootstrap_token;
@@ -55,21 +58,50 @@ pub(super) fn deployments(watches: &mut Watches, caches: &Caches, handle: &Handl
 pub(super) fn replica_sets(watches: &mut Watches, caches: &Caches, handle: &Handle<ObjectKey>) {
     let wake = handle.clone();
     watches.replica_sets.listen(move |set| wake.wake(ObjectKey::of(set)));
-    let (wake, sets) = (handle.clone(), caches.replica_sets.clone());
+    let wake = handle.clone();
     watches.pods.listen(move |pod| {
         controlled_by::<ReplicaSet>(&pod.metadata).into_iter().for_each(|key| wake.wake(key));
-        // A pod of nobody may be what some set is looking for.
-        if controller_of(&pod.metadata).is_none() && !is_deleting(&pod.metadata) {
-            let all = sets.list_in(pod.metadata.namespace.as_deref().unwrap_or_default());
-            let takes = |set: &ReplicaSet| {
-                set.spec.as_ref().is_some_and(|spec| selects(&spec.selector, pod.metadata.labels.as_ref()))
-            };
-            all.iter().filter(|set| takes(set)).for_each(|set| wake.wake(ObjectKey::of(&**set)));
-        }
+    });
+    orphans(watches, &caches.replica_sets, handle, |set| Some(set.spec.as_ref()?.selector.clone()));
+}
+
+pub(super) fn replication_controllers(watches: &mut Watches, caches: &Caches, handle: &Handle<ObjectKey>) {
+    let wake = handle.clone();
+    watches.replication_controllers.listen(move |controller| wake.wake(ObjectKey::of(controller)));
+    let wake = handle.clone();
+    watches.pods.listen(move |pod| {
+        controlled_by::<ReplicationController>(&pod.metadata).into_iter().for_each(|key| wake.wake(key));
+    });
+    orphans(watches, &caches.replication_controllers, handle, |controller| {
+        let match_labels = controller.spec.as_ref()?.selector.clone();
+        Some(LabelSelector { match_labels, match_expressions: None })
     });
 }
 
-pub(super) fn stateful_sets(watches: &mut Watches, handle: &Handle<ObjectKey>) {
+/// A pod of nobody may be what some owner is looking for.
+fn orphans<K>(
+    watches: &mut Watches,
+    owners: &Informer<K>,
+    handle: &Handle<ObjectKey>,
+    selector: impl Fn(&K) -> Option<LabelSelector> + Send + Sync + 'static,
+) where
+    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
+{
+    let (wake, owners) = (handle.clone(), owners.clone());
+    watches.pods.listen(move |pod| {
+        if controller_of(&pod.metadata).is_some() || is_deleting(&pod.metadata) {
+            return;
+        }
+        let all = owners.list_in(pod.metadata.namespace.as_deref().unwrap_or_default());
+        let takes = |owner: &K| {
+            selector(owner).is_some_and(|selector| selects(&selector, pod.metadata.labels.as_ref()))
+        };
+        all.iter().filter(|owner| takes(owner)).for_each(|owner| wake.wake(ObjectKey::of(&**owner)));
+    });
+}
+
+pub(super) fn stateful_sets(watches: &mut Watches, caches: &Caches, handle: &Handle<ObjectKey>) {
+    orphans(watches, &caches.stateful_sets, handle, |set| Some(set.spec.as_ref()?.selector.clone()));
     let wake = handle.clone();
     watches.stateful_sets.listen(move |set| wake.wake(ObjectKey::of(set)));
     let wake = handle.clone();
@@ -83,6 +115,7 @@ pub(super) fn stateful_sets(watches: &mut Watches, handle: &Handle<ObjectKey>) {
 }
 
 pub(super) fn daemon_sets(watches: &mut Watches, caches: &Caches, handle: &Handle<ObjectKey>) {
+    orphans(watches, &caches.daemon_sets, handle, |set| Some(set.spec.as_ref()?.selector.clone()));
     let wake = handle.clone();
     watches.daemon_sets.listen(move |set| wake.wake(ObjectKey::of(set)));
     let wake = handle.clone();
@@ -111,7 +144,8 @@ pub(super) fn daemon_sets(watches: &mut Watches, caches: &Caches, handle: &Handl
     });
 }
 
-pub(super) fn jobs(watches: &mut Watches, handle: &Handle<ObjectKey>) {
+pub(super) fn jobs(watches: &mut Watches, caches: &Caches, handle: &Handle<ObjectKey>) {
+    orphans(watches, &caches.jobs, handle, |job| job.spec.as_ref()?.selector.clone());
     let wake = handle.clone();
     watches.jobs.listen(move |job| wake.wake(ObjectKey::of(job)));
     let wake = handle.clone();

@@ -123,10 +123,12 @@ pub(super) fn plan(set: &StatefulSet, observed: &Observed) -> Vec<Action> {
         }
     }
 
-    // One at a time, and only while all others are well.
-    if actions.is_empty() && observed.pods.values().all(Replica::is_healthy) {
-        let next = observed.pods.iter().rev().find(|(ordinal, pod)| outdated(**ordinal, pod));
-        actions.extend(next.map(|(_, pod)| pod.delete()));
+    // From the end, and no more than may be missing at once. Those that are not well are missing already.
+    let missing = observed.pods.values().filter(|pod| !pod.is_healthy()).count();
+    if actions.is_empty() {
+        let room = super::max_unavailable(set).saturating_sub(missing);
+        let outdated = observed.pods.iter().rev().filter(|(ordinal, pod)| outdated(**ordinal, pod));
+        actions.extend(outdated.take(room).map(|(_, pod)| pod.delete()));
     }
     actions
 }

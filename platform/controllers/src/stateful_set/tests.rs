@@ -157,3 +157,23 @@ fn partition_counts_from_the_first_ordinal() {
         Some(k8s_openapi::api::apps::v1::StatefulSetOrdinals { start: Some(5) });
     assert_eq!((first(&set), partition(&set)), (5, 7));
 }
+
+#[test]
+fn update_takes_as_many_pods_away_as_may_be_missing() {
+    let with = |policy: &str, number: &str| {
+        let mut set = set(4, policy, 0);
+        let strategy = set.spec.as_mut().unwrap().update_strategy.as_mut().unwrap();
+        let number = serde_json::from_str(number).unwrap();
+        strategy.rolling_update.as_mut().unwrap().max_unavailable = Some(number);
+        set
+    };
+    let two = with("OrderedReady", "2");
+    assert_eq!(step(&two, "oooo"), "-3 -2");
+    assert_eq!(step(&two, "ooho"), "-3 -1");
+    assert_eq!(step(&two, "ooeh"), "", "in order, the one that is missing comes first");
+    let parallel = with("Parallel", "2");
+    assert_eq!(step(&parallel, "ooeh"), "-1", "one is missing already");
+    assert_eq!(step(&parallel, "oeeh"), "");
+    assert_eq!(step(&with("Parallel", "\"50%\""), "oooo"), "-3 -2");
+    assert_eq!(step(&with("Parallel", "\"10%\""), "oooo"), "-3", "never less than one");
+}

@@ -7,7 +7,12 @@ use kube::api::{ApiResource, DeleteParams, DynamicObject, GroupVersionKind, List
 use kube::{Api, ResourceExt};
 use serde_json::json;
 
-use crate::support::{Cluster, NAMESPACE, eventually, gone};
+use crate::support::{Cluster, NAMESPACE, eventually, gone, on_both};
+
+on_both! {
+    namespace_is_emptied_of_everything_custom_resources_included;
+    custom_resources_own_and_are_owned_like_any_other;
+}
 
 fn deployment() -> serde_json::Value {
     json!({
@@ -80,9 +85,7 @@ async fn orphaned_sets_and_pods_stay() {
     cluster.stop().await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn namespace_is_emptied_of_everything_custom_resources_included() {
-    let cluster = Cluster::start().await;
+async fn namespace_is_emptied_of_everything_custom_resources_included(cluster: Cluster) {
     cluster.node("one").await;
     let widgets = define_widgets(&cluster).await;
     cluster.namespace("doomed").await;
@@ -127,9 +130,7 @@ async fn namespace_is_emptied_of_everything_custom_resources_included() {
     cluster.stop().await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn custom_resources_own_and_are_owned_like_any_other() {
-    let cluster = Cluster::start().await;
+async fn custom_resources_own_and_are_owned_like_any_other(cluster: Cluster) {
     let widgets = define_widgets(&cluster).await;
     let objects: Api<DynamicObject> = Api::namespaced_with(cluster.client.clone(), NAMESPACE, &widgets);
     let owner = eventually("widgets are served", || async {

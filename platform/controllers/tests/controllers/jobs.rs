@@ -9,7 +9,14 @@ use kube::ResourceExt;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 use serde_json::{Value, json};
 
-use crate::support::{Cluster, NAMESPACE, eventually, gone, node_of};
+use crate::support::{Cluster, NAMESPACE, eventually, gone, node_of, on_both};
+
+on_both! {
+    job_counts_every_success_even_of_pods_that_are_deleted_at_once;
+    job_that_fails_too_often_says_so_and_its_pods_are_let_go_with_it;
+    cron_job_starts_its_run_once_and_knows_when_it_succeeded;
+    daemon_set_has_a_pod_on_every_node_and_keeps_its_history;
+}
 
 fn template() -> Value {
     json!({
@@ -44,9 +51,7 @@ async fn job_is(cluster: &Cluster, name: &str, type_: &str) -> Job {
     .await
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn job_counts_every_success_even_of_pods_that_are_deleted_at_once() {
-    let cluster = Cluster::start().await;
+async fn job_counts_every_success_even_of_pods_that_are_deleted_at_once(cluster: Cluster) {
     cluster.node("one").await;
     let job = json!({
         "metadata": { "name": "work" },
@@ -90,9 +95,7 @@ async fn job_counts_every_success_even_of_pods_that_are_deleted_at_once() {
     cluster.stop().await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn job_that_fails_too_often_says_so_and_its_pods_are_let_go_with_it() {
-    let cluster = Cluster::start().await;
+async fn job_that_fails_too_often_says_so_and_its_pods_are_let_go_with_it(cluster: Cluster) {
     cluster.node("one").await;
     let job =
         json!({ "metadata": { "name": "work" }, "spec": { "backoffLimit": 0, "template": template() } });
@@ -117,9 +120,7 @@ async fn job_that_fails_too_often_says_so_and_its_pods_are_let_go_with_it() {
     cluster.stop().await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn cron_job_starts_its_run_once_and_knows_when_it_succeeded() {
-    let cluster = Cluster::start().await;
+async fn cron_job_starts_its_run_once_and_knows_when_it_succeeded(cluster: Cluster) {
     cluster.node("one").await;
     let cron = json!({
         "metadata": { "name": "tidy" },
@@ -150,9 +151,7 @@ async fn cron_job_starts_its_run_once_and_knows_when_it_succeeded() {
     cluster.stop().await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn daemon_set_has_a_pod_on_every_node_and_keeps_its_history() {
-    let cluster = Cluster::start().await;
+async fn daemon_set_has_a_pod_on_every_node_and_keeps_its_history(cluster: Cluster) {
     cluster.node("one").await;
     cluster.node("two").await;
     let set = json!({

@@ -2,10 +2,12 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
+mod adoption;
 mod deletion;
 mod jobs;
 mod joining;
 mod nodes;
+mod real;
 mod scheduling;
 mod services;
 mod support;

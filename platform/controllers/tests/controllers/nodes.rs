@@ -6,11 +6,14 @@ use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::{Api, ResourceExt};
 use serde_json::json;
 
-use crate::support::{Cluster, NAMESPACE, eventually, gone, node_of};
+use crate::support::{Cluster, NAMESPACE, eventually, gone, node_of, on_both};
 
-#[tokio::test(flavor = "multi_thread")]
-async fn pod_without_a_node_says_why_and_is_placed_when_one_comes() {
-    let cluster = Cluster::start().await;
+on_both! {
+    pod_without_a_node_says_why_and_is_placed_when_one_comes;
+    nodes_get_ranges_of_their_own_and_the_pods_of_a_lost_node_are_not_ready;
+}
+
+async fn pod_without_a_node_says_why_and_is_placed_when_one_comes(cluster: Cluster) {
     cluster.node_and_taint("busy").await;
     let spec = json!({
         "metadata": { "name": "lonely", "labels": { "app": "lonely" } },
@@ -35,9 +38,7 @@ async fn pod_without_a_node_says_why_and_is_placed_when_one_comes() {
     cluster.stop().await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn nodes_get_ranges_of_their_own_and_the_pods_of_a_lost_node_are_not_ready() {
-    let cluster = Cluster::start().await;
+async fn nodes_get_ranges_of_their_own_and_the_pods_of_a_lost_node_are_not_ready(cluster: Cluster) {
     let nodes: Api<Node> = Api::all(cluster.client.clone());
     for name in ["one", "two"] {
         cluster.node(name).await;

@@ -11,7 +11,14 @@ use kube::api::{EvictParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
 
-use crate::support::{Cluster, NAMESPACE, eventually, gone, node_of};
+use crate::support::{Cluster, NAMESPACE, eventually, gone, node_of, on_both};
+
+on_both! {
+    important_pod_takes_the_place_of_a_lesser_one;
+    budget_lets_as_many_pods_be_evicted_as_it_says;
+    pod_leaves_a_node_whose_taint_it_does_not_tolerate_for_long;
+    claim_waits_for_its_first_pod_and_is_kept_while_the_pod_runs;
+}
 
 fn pod(name: &str, class: Option<&str>, cpu: &str) -> Value {
     json!({
@@ -32,9 +39,7 @@ async fn node_with_processors(cluster: &Cluster, name: &str, cpu: &str) {
     nodes.patch_status(name, &PatchParams::default(), &status).await.unwrap();
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn important_pod_takes_the_place_of_a_lesser_one() {
-    let cluster = Cluster::start().await;
+async fn important_pod_takes_the_place_of_a_lesser_one(cluster: Cluster) {
     node_with_processors(&cluster, "one", "1").await;
     let classes: Api<PriorityClass> = Api::all(cluster.client.clone());
     let class = json!({ "metadata": { "name": "dear" }, "value": 1000 });
@@ -80,9 +85,7 @@ async fn important_pod_takes_the_place_of_a_lesser_one() {
     cluster.stop().await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn budget_lets_as_many_pods_be_evicted_as_it_says() {
-    let cluster = Cluster::start().await;
+async fn budget_lets_as_many_pods_be_evicted_as_it_says(cluster: Cluster) {
     cluster.node("one").await;
     cluster
         .create::<ReplicaSet>(json!({
@@ -126,9 +129,7 @@ async fn budget_lets_as_many_pods_be_evicted_as_it_says() {
     cluster.stop().await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn pod_leaves_a_node_whose_taint_it_does_not_tolerate_for_long() {
-    let cluster = Cluster::start().await;
+async fn pod_leaves_a_node_whose_taint_it_does_not_tolerate_for_long(cluster: Cluster) {
     cluster.node("one").await;
     let toleration = |seconds: Option<i64>| json!([{ "key": "leaving", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": seconds }]);
     for (name, tolerations) in
@@ -166,9 +167,7 @@ async fn pod_leaves_a_node_whose_taint_it_does_not_tolerate_for_long() {
     cluster.stop().await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn claim_waits_for_its_first_pod_and_is_kept_while_the_pod_runs() {
-    let cluster = Cluster::start().await;
+async fn claim_waits_for_its_first_pod_and_is_kept_while_the_pod_runs(cluster: Cluster) {
     let classes: Api<StorageClass> = Api::all(cluster.client.clone());
     let class = json!({
         "metadata": { "name": "patient" }, "provisioner": "pilothouse.dev/local",

@@ -6,11 +6,14 @@ use kube::Api;
 use kube::api::ListParams;
 use serde_json::json;
 
-use crate::support::{AUTHORITY, Cluster, eventually, gone};
+use crate::support::{AUTHORITY, Cluster, eventually, gone, on_both};
 
-#[tokio::test(flavor = "multi_thread")]
-async fn endpoints_follow_pods_that_are_ready() {
-    let cluster = Cluster::start().await;
+on_both! {
+    endpoints_follow_pods_that_are_ready;
+    namespace_gets_its_account_and_authority_and_gets_them_back;
+}
+
+async fn endpoints_follow_pods_that_are_ready(cluster: Cluster) {
     cluster.node("one").await;
     cluster
         .create::<Service>(json!({
@@ -58,9 +61,7 @@ async fn endpoints_follow_pods_that_are_ready() {
     cluster.stop().await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn namespace_gets_its_account_and_authority_and_gets_them_back() {
-    let cluster = Cluster::start().await;
+async fn namespace_gets_its_account_and_authority_and_gets_them_back(cluster: Cluster) {
     cluster.namespace("fresh").await;
     let accounts: Api<ServiceAccount> = Api::namespaced(cluster.client.clone(), "fresh");
     let maps: Api<ConfigMap> = Api::namespaced(cluster.client.clone(), "fresh");

@@ -14,11 +14,14 @@ use pilothouse_controllers::{Config, Deps, Handle, Service};
 use pilothouse_kubeapi::testing;
 use pilothouse_pki::{Authority, Certificate};
 use pilothouse_runtime::{Clock, ManualClock, OnExit, Reason, Shutdown, Tasks};
+use pilothouse_test_support::upstream::Upstream;
 use prometheus_client::registry::Registry;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tempfile::TempDir;
+
+use crate::real::Real;
 
 /// Far beyond anything that works; a test that reaches it has failed.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(90);
@@ -41,16 +44,69 @@ pub(crate) struct Cluster {
     _directory: TempDir,
     shutdown: Shutdown,
     tasks: Tasks,
-    server: testing::Cluster,
+    server: Server,
+}
+
+/// Whose API it is.
+pub(crate) enum Server {
+    Ours(testing::Cluster),
+    Real(Real),
+}
+
+/// Runs a test on our API server and on a real one, where it is installed.
+macro_rules! on_both {
+    ($($(#[$meta:meta])* $name:ident;)*) => {
+        mod on_ours {
+            $(#[tokio::test(flavor = "multi_thread")]
+            async fn $name() {
+                super::$name($crate::support::Cluster::start().await).await;
+            })*
+        }
+
+        mod on_a_real_server {
+            $(#[tokio::test(flavor = "multi_thread")]
+            async fn $name() {
+                if let Some(cluster) = $crate::support::Cluster::start_on_real().await {
+                    super::$name(cluster).await;
+                }
+            })*
+        }
+    };
+}
+pub(crate) use on_both;
+
+impl Server {
+    async fn client(&self, user: &str, groups: &[&str]) -> Client {
+        match self {
+            Self::Ours(server) => server.client(user, groups).await.unwrap(),
+            Self::Real(server) => server.client(user, groups).await,
+        }
+    }
+
+    fn authority(&self) -> &Authority {
+        match self {
+            Self::Ours(server) => server.authority(),
+            Self::Real(server) => server.authority(),
+        }
+    }
 }
 
 impl Cluster {
     pub(crate) async fn start() -> Self {
+        let server = testing::Cluster::start(testing::Options::default()).await.unwrap();
+        Self::start_on(Server::Ours(server)).await
+    }
+
+    /// On a real API server; none where it is not installed.
+    pub(crate) async fn start_on_real() -> Option<Self> {
+        Some(Self::start_on(Server::Real(Real::start(&Upstream::find()?).await)).await)
+    }
+
+    async fn start_on(server: Server) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let shutdown = Shutdown::new();
         let tasks = Tasks::new("test", shutdown.clone());
-        let server = testing::Cluster::start(testing::Options::default()).await.unwrap();
-        let client = server.client("controllers", &["system:masters"]).await.unwrap();
+        let client = server.client("controllers", &["system:masters"]).await;
 
         let (clock, manual) = Clock::manual(Clock::system().now());
         let volumes = directory.path().join("volumes");
@@ -88,12 +144,14 @@ impl Cluster {
         self.shutdown.request(Reason::Asked("the test is over".to_owned()));
         self.tasks.drain(PATIENCE).await.unwrap();
         assert_eq!(self.shutdown.reason(), Some(Reason::Asked("the test is over".to_owned())));
-        assert!(!self.server.shutdown().is_requested(), "the server ran to the end");
+        if let Server::Ours(server) = &self.server {
+            assert!(!server.shutdown().is_requested(), "the server ran to the end");
+        }
     }
 
     /// A client that is somebody else.
     pub(crate) async fn user(&self, name: &str, groups: &[&str]) -> Client {
-        self.server.client(name, groups).await.unwrap()
+        self.server.client(name, groups).await
     }
 
     /// Whose certificates the server believes.

@@ -6,7 +6,15 @@ use kube::api::{ListParams, Patch, PatchParams};
 use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
 
-use crate::support::{Cluster, NAMESPACE, eventually, gone, node_of};
+use crate::support::{Cluster, NAMESPACE, eventually, gone, node_of, on_both};
+
+on_both! {
+    deployment_becomes_pods_on_nodes_and_follows_its_size;
+    new_template_rolls_out_while_the_old_pods_serve;
+    stateful_set_has_ordered_pods_with_bound_claims_that_outlive_it;
+    set_takes_pods_of_nobody_and_lets_go_what_it_no_longer_selects;
+    partition_keeps_the_template_before_for_pods_below_it;
+}
 
 fn template(image: &str) -> Value {
     json!({
@@ -42,9 +50,7 @@ async fn deployment_says(cluster: &Cluster, type_: &str, reason: &str) -> Deploy
     .await
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn deployment_becomes_pods_on_nodes_and_follows_its_size() {
-    let cluster = Cluster::start().await;
+async fn deployment_becomes_pods_on_nodes_and_follows_its_size(cluster: Cluster) {
     cluster.node("one").await;
     cluster.node("two").await;
     cluster.create::<Deployment>(deployment(4)).await;
@@ -76,9 +82,7 @@ async fn deployment_becomes_pods_on_nodes_and_follows_its_size() {
     cluster.stop().await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn new_template_rolls_out_while_the_old_pods_serve() {
-    let cluster = Cluster::start().await;
+async fn new_template_rolls_out_while_the_old_pods_serve(cluster: Cluster) {
     cluster.node("one").await;
     cluster.create::<Deployment>(deployment(2)).await;
     for pod in cluster.bound_pods("app=web", 2).await {
@@ -115,9 +119,7 @@ fn is_ready(pod: &Pod) -> bool {
     conditions.iter().any(|condition| condition.type_ == "Ready" && condition.status == "True")
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn stateful_set_has_ordered_pods_with_bound_claims_that_outlive_it() {
-    let cluster = Cluster::start().await;
+async fn stateful_set_has_ordered_pods_with_bound_claims_that_outlive_it(cluster: Cluster) {
     cluster.node("one").await;
     cluster
         .create::<StatefulSet>(json!({
@@ -204,9 +206,7 @@ async fn stateful_set_has_ordered_pods_with_bound_claims_that_outlive_it() {
     cluster.stop().await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn set_takes_pods_of_nobody_and_lets_go_what_it_no_longer_selects() {
-    let cluster = Cluster::start().await;
+async fn set_takes_pods_of_nobody_and_lets_go_what_it_no_longer_selects(cluster: Cluster) {
     let mut stray = template("busybox:1");
     stray["metadata"]["name"] = json!("stray");
     cluster.create::<Pod>(stray).await;
@@ -247,9 +247,7 @@ async fn set_takes_pods_of_nobody_and_lets_go_what_it_no_longer_selects() {
     cluster.stop().await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn partition_keeps_the_template_before_for_pods_below_it() {
-    let cluster = Cluster::start().await;
+async fn partition_keeps_the_template_before_for_pods_below_it(cluster: Cluster) {
     cluster.node("one").await;
     let set = json!({
         "metadata": { "name": "db" },

@@ -3,7 +3,7 @@
 use k8s_openapi::ByteString;
 use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
 use k8s_openapi::api::core::v1::Secret;
-use k8s_openapi::api::rbac::v1::ClusterRoleBinding;
+use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
 use kube::Api;
 use kube::api::{ListParams, Patch, PatchParams, PostParams};
 use kube::config::Kubeconfig;
@@ -87,6 +87,7 @@ async fn invite(cluster: &Cluster) {
     let secrets: Api<Secret> = Api::namespaced(cluster.client.clone(), "kube-system");
     secrets.create(&PostParams::default(), &serde_json::from_value(token).unwrap()).await.unwrap();
     let bindings: Api<ClusterRoleBinding> = Api::all(cluster.client.clone());
+    let roles: Api<ClusterRole> = Api::all(cluster.client.clone());
     for (name, role, group) in [
         ("join", "system:node-bootstrapper", "system:bootstrappers"),
         (
@@ -97,6 +98,11 @@ async fn invite(cluster: &Cluster) {
         // The node also leads to Services.
         ("proxy", "system:node-proxier", "system:nodes"),
     ] {
+        // The real server answers before it has made them.
+        eventually(&format!("there is a role {role}"), PATIENCE, || async {
+            roles.get(role).await.map(drop).map_err(|error| error.to_string())
+        })
+        .await;
         let api_group = "rbac.authorization.k8s.io";
         let binding = json!({
             "metadata": { "name": name },
