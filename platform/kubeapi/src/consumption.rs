@@ -79,9 +79,12 @@ async fn pods(call: &Call) -> Result<Vec<Value>, Failure> {
     for pod in running {
         let Some(told) = pod["spec"]["nodeName"].as_str().and_then(|node| told.get(node)) else { continue };
         let found = told.summary["pods"].as_array().into_iter().flatten();
-        let Some(found) = found.into_iter().find(|one| one["podRef"]["uid"] == pod["metadata"]["uid"]) else {
-            continue;
+        // By its name: what a kubelet runs from a file has another uid there.
+        let is_it = |one: &&Value| {
+            one["podRef"]["name"] == pod["metadata"]["name"]
+                && one["podRef"]["namespace"] == pod["metadata"]["namespace"]
         };
+        let Some(found) = found.into_iter().find(is_it) else { continue };
         let containers = found["containers"].as_array().into_iter().flatten();
         let containers: Vec<_> = containers
             .map(|container| json!({ "name": container["name"], "usage": usage(container) }))

@@ -53,7 +53,7 @@ pub(crate) enum Verdict {
 pub(crate) async fn watch(
     subject: &Subject,
     probe: &Probe,
-    failed: impl Fn(&str),
+    mut failed: impl FnMut(&str),
     mut report: impl FnMut(Verdict) -> bool,
 ) {
     let seconds = |value: Option<i32>, default: u64| {
@@ -159,37 +159,37 @@ pub(super) async fn execute(subject: &Subject, command: Vec<String>, limit: Dura
 }
 
 /// Of what a command prints, as much is kept.
-const LARGEST_OUTPUT: u64 = 4096;
+const LARGEST_OUTPUT: usize = 4096;
 
 async fn run(folder: &Path, request: ShimRequest) -> io::Result<(Outcome, String)> {
-    let (sender, receiver) = pipe::pipe()?;
+    let (sender, mut receiver) = pipe::pipe()?;
     let mut session = {
         // What runs there waits for whoever reads, as programs do.
         let sender = sender.into_blocking_fd()?;
         Session::ask(folder, request, &[sender.as_fd()]).await?
     };
-    let mut printed = Vec::new();
-    let mut outcome = None;
-    let mut receiving = receiver.take(LARGEST_OUTPUT);
-    {
-        let mut reading = pin!(receiving.read_to_end(&mut printed));
-        tokio::select! {
-            read = &mut reading => drop(read?),
-            ended = session.outcome() => outcome = Some(ended?),
-        }
-    }
-    let outcome = match outcome {
-        Some(outcome) => {
-            // It has ended; what it left behind may go on printing, and is not waited for.
-            let left = usize::try_from(receiving.limit()).unwrap_or_default();
-            let mut rest = vec![0; left];
-            if let Ok(count) = receiving.get_ref().try_read(&mut rest) {
-                printed.extend_from_slice(&rest[..count]);
-            }
-            outcome
-        }
-        None => session.outcome().await?,
+    let (mut printed, mut buffer) = (Vec::new(), [0; 4096]);
+    let mut keep = |bytes: &[u8]| {
+        let room = LARGEST_OUTPUT.saturating_sub(printed.len());
+        printed.extend_from_slice(&bytes[..bytes.len().min(room)]);
     };
+    let mut is_open = true;
+    let outcome = loop {
+        tokio::select! {
+            biased;
+            count = receiver.read(&mut buffer), if is_open => match count? {
+                0 => is_open = false,
+                count => keep(&buffer[..count]),
+            },
+            ended = session.outcome() => break ended?,
+        }
+    };
+    // It has ended, perhaps before its last words were noticed. What it left behind may go on printing, and is not waited for.
+    while let Ok(count) = nix::unistd::read(&receiver, &mut buffer)
+        && count > 0
+    {
+        keep(&buffer[..count]);
+    }
     Ok((outcome, String::from_utf8_lossy(&printed).into_owned()))
 }
 

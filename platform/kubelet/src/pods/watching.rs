@@ -1,10 +1,12 @@
 //! Watching over containers that run.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Container, ObjectReference, Pod};
 use pilothouse_informer::ObjectKey;
 use pilothouse_runtime::{OnExit, Tasks};
+use tokio::time::Instant;
 use tracing::info;
 
 use super::Waker;
@@ -14,6 +16,9 @@ use super::plan::Health;
 use super::probes::{self, Subject, Verdict};
 use super::sandbox::Sandbox;
 use super::specification::all_containers;
+
+/// How often the same failure is told of.
+const REPEATED: Duration = Duration::from_secs(30);
 
 /// Begins to watch every container that runs and is not watched yet, and forgets those that have ended.
 pub(super) fn ensure(
@@ -90,10 +95,15 @@ impl Watching {
         ObjectReference { field_path, ..self.pod.clone() }
     }
 
-    /// Tells of every failure that counts.
-    fn telling(&self, kind: &'static str, container: &Container) -> impl Fn(&str) + use<'_> {
+    /// Tells of failures that count: of new ones at once, and of the same from time to time.
+    fn telling(&self, kind: &'static str, container: &Container) -> impl FnMut(&str) + use<'_> {
         let about = self.about(container);
+        let mut told: Option<(Instant, String)> = None;
         move |observed| {
+            if told.as_ref().is_some_and(|(at, words)| words == observed && at.elapsed() < REPEATED) {
+                return;
+            }
+            told = Some((Instant::now(), observed.to_owned()));
             let message = format!("{kind} probe failed: {observed}");
             self.events.note(&about, Kind::Warning, "Unhealthy", message);
         }

@@ -60,7 +60,6 @@ fn a_group_of_the_first_version_is_in_a_folder_per_controller() {
         parent.add(controller, folder.path().join(controller.name()));
     }
     // What cannot be made is left out, and the rest goes on.
-    fs::write(folder.path().join("pids/one"), "in the way").unwrap();
     fs::remove_dir(folder.path().join("cpuacct")).unwrap();
     let group = parent.child("one").make_what_can_be().unwrap();
     assert!(group.has(Controller::Memory) && group.has(Controller::Cpu) && !group.has(Controller::Cpuacct));
