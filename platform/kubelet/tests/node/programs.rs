@@ -27,7 +27,11 @@ pub(crate) fn kubelet(path: Option<&str>) -> ExitCode {
         };
         let tasks = process.tasks("kubelet");
         let shutdown = process.shutdown().clone();
-        tasks.spawn("service", OnExit::StopProcess, async move { Ok(service.run(shutdown).await?) });
+        tasks.spawn(
+            "service",
+            OnExit::StopProcess,
+            async move { Ok(Box::pin(service.run(shutdown)).await?) },
+        );
         process.run().await
     });
     ExitCode::from(code.code())
