@@ -27,8 +27,7 @@ const GRACE: Duration = Duration::from_secs(10);
 #[command(after_help = "\
 Examples:
   pilothouse kubelet --config kubelet.toml
-  pilothouse kubelet --root /var/lib/kubelet --node-name one --pod-range 10.200.0.0/16 --bootstrap-kubeconfig join
-                                                         Join a cluster by the token in `join`")]
+  pilothouse kubelet --root one --node-name one --pod-range 10.9.0.0/16 --bootstrap-kubeconfig join")]
 pub struct Args {
     #[command(flatten)]
     config: ConfigArgs,
@@ -38,7 +37,7 @@ pub struct Args {
     /// The folder for pods, their logs and the node's own records
     #[arg(long, value_name = "DIR")]
     root: Option<PathBuf>,
-    /// The addresses of its pods [default: those that the cluster assigns]
+    /// The addresses of its pods, such as `10.200.0.0/16`
     #[arg(long, value_name = "RANGE")]
     pod_range: Option<String>,
     /// How the API server is reached, and who the node is to it; a node that joins by a token writes it
@@ -125,6 +124,8 @@ async fn start(config: Config, entered: Entered, relay: Option<Relay>) -> Result
     let deps = Deps { entered, clock: Clock::system(), registry: &mut registry };
     let node = Service::build(config, deps).await?;
     let shutdown = process.shutdown().clone();
-    process.tasks("node").spawn("kubelet", OnExit::StopProcess, async move { Ok(node.run(shutdown).await?) });
+    process
+        .tasks("node")
+        .spawn("kubelet", OnExit::StopProcess, async move { Ok(Box::pin(node.run(shutdown)).await?) });
     Ok(process)
 }

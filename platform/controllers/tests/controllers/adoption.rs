@@ -50,7 +50,13 @@ async fn every_kind_of_owner_takes_pods_of_nobody_and_lets_go_what_it_no_longer_
     let set =
         spec("set", json!({ "replicas": 1, "serviceName": "set", "updateStrategy": { "type": "OnDelete" } }));
     cluster.owns::<StatefulSet>("set", set, "set-0").await;
-    cluster.owns::<DaemonSet>("everywhere", spec("everywhere", json!({})), "everywhere-x").await;
+    cluster
+        .owns::<DaemonSet>(
+            "everywhere",
+            spec("everywhere", json!({ "updateStrategy": { "type": "OnDelete" } })),
+            "everywhere-x",
+        )
+        .await;
     let mut work = spec("work", json!({ "manualSelector": true }));
     work["template"]["spec"] = containers("Never");
     cluster.owns::<Job>("work", work, "work-x").await;

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use aws_lc_rs::digest;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::certificates::v1::{
     CertificateSigningRequest, CertificateSigningRequestCondition, CertificateSigningRequestSpec,
@@ -30,7 +31,7 @@ pub(super) struct Wish {
 
 /// How a request stands.
 enum Standing {
-    Waiting { approved: bool },
+    Waiting,
     Signed(Vec<Certificate>),
     Denied(String),
     Refused(String),
@@ -45,23 +46,21 @@ pub(super) async fn obtain(
     limit: Duration,
 ) -> Result<Identity, JoinError> {
     let key = folder.pending(wish.file)?;
-    let name = format!("node-csr-{}", &key.fingerprint()[..40]);
+    let name = wish.name(&key);
     let api: Api<CertificateSigningRequest> = Api::all(client.clone());
     let deadline = Instant::now() + limit;
     let mut delays = Policy::RECONNECT.delays();
-    let mut approved = false;
     loop {
         let step = timeout_at(deadline, step(&api, &name, wish, &key)).await;
         let seconds = limit.as_secs();
         let failure = match step {
-            // In vain; how far it came is known from the last look.
+            // In vain; how far it came is known from a last look.
             Err(_) => {
-                if let Ok(Ok(Some(request))) = timeout_at(Instant::now() + QUICK, api.get_opt(&name)).await {
-                    approved = matches!(standing(&request)?, Standing::Waiting { approved: true });
-                }
-                return Err(match approved {
-                    true => JoinError::Unsigned { name, seconds },
-                    false => JoinError::Unapproved { name, seconds },
+                let seen = timeout_at(Instant::now() + QUICK, api.get_opt(&name)).await;
+                return Err(match seen {
+                    Ok(Ok(Some(request))) if is_approved(&request) => JoinError::Unsigned { name, seconds },
+                    Ok(Err(error)) => JoinError::Unreachable { seconds, source: Box::new(error) },
+                    _ => JoinError::Unapproved { name, seconds },
                 });
             }
             Ok(Ok(Standing::Signed(chain))) => {
@@ -78,7 +77,7 @@ pub(super) async fn obtain(
                 return Err(JoinError::Refused { name, why });
             }
             // Removed while it waited: it is made again.
-            Ok(Ok(Standing::Waiting { .. })) => None,
+            Ok(Ok(Standing::Waiting)) => None,
             Ok(Err(Failure::Final(error))) => return Err(error),
             Ok(Err(Failure::Passing(error))) => Some(error),
         };
@@ -126,11 +125,11 @@ async fn step(
         return Err(JoinError::Refused { name: name.to_owned(), why }.into());
     }
     let answered = |request: Option<&CertificateSigningRequest>| {
-        request.is_none_or(|request| !matches!(standing(request), Ok(Standing::Waiting { .. })))
+        request.is_none_or(|request| !matches!(standing(request), Ok(Standing::Waiting)))
     };
     match await_condition(api.clone(), name, answered).await {
         Ok(Some(request)) => Ok(standing(&request)?),
-        Ok(None) => Ok(Standing::Waiting { approved: false }),
+        Ok(None) => Ok(Standing::Waiting),
         Err(error) => {
             debug!(error = %Chain(&error), "the watch of a request ended");
             // Whether that was for good, the next question tells.
@@ -147,6 +146,11 @@ fn judged(error: kube::Error) -> Failure {
         }
         _ => Failure::Passing(Box::new(error)),
     }
+}
+
+fn is_approved(request: &CertificateSigningRequest) -> bool {
+    let conditions = request.status.as_ref().and_then(|status| status.conditions.as_deref());
+    conditions.unwrap_or_default().iter().any(|condition| condition.type_ == "Approved")
 }
 
 fn standing(request: &CertificateSigningRequest) -> Result<Standing, JoinError> {
@@ -166,13 +170,22 @@ fn standing(request: &CertificateSigningRequest) -> Result<Standing, JoinError> 
     }
     match status.certificate.filter(|certificate| !certificate.0.is_empty()) {
         Some(certificate) => Ok(Standing::Signed(Certificate::chain_from_pem(&certificate.0)?)),
-        None => Ok(Standing::Waiting { approved: condition("Approved").is_some() }),
+        None => Ok(Standing::Waiting),
     }
 }
 
 // === impl Wish ===
 
 impl Wish {
+    /// What the request is called: the same for the same key and the same wish.
+    fn name(&self, key: &PrivateKey) -> String {
+        let names: Vec<_> = self.names.iter().map(ToString::to_string).collect();
+        let text = [&key.fingerprint(), self.signer, &self.subject.to_string(), &names.join(",")].join(" ");
+        let digest = digest::digest(&digest::SHA256, text.as_bytes());
+        let short: String = digest.as_ref().iter().take(20).map(|byte| format!("{byte:02x}")).collect();
+        format!("node-csr-{short}")
+    }
+
     fn request(&self, name: &str, key: &PrivateKey) -> Result<CertificateSigningRequest, JoinError> {
         let pem = SigningRequest::write(&self.subject, self.names.iter().cloned(), key)?;
         Ok(CertificateSigningRequest {
