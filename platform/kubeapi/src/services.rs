@@ -246,6 +246,19 @@ mod tests {
     }
 
     #[test]
+    fn addresses_that_people_choose_are_given_out_last() {
+        let allocator = Allocator::new("10.96.0.0/24").unwrap();
+        let (mut taken, mut given) = (BTreeSet::new(), Vec::new());
+        while let Some(address) = allocator.free(&taken) {
+            taken.insert(address);
+            given.push(address);
+        }
+        let chosen = |address: &Ipv4Addr| address.octets()[3] < 18;
+        assert_eq!(given.iter().position(chosen), Some(237));
+        assert_eq!(given.iter().filter(|address| chosen(address)).count(), 16);
+    }
+
+    #[test]
     fn what_is_no_range_is_refused() {
         for cidr in ["", "10.96.0.0", "10.96.0.0/33", "x/16", "fd00::/64"] {
             assert!(Allocator::new(cidr).is_err(), "{cidr}");

@@ -45,6 +45,8 @@ pub(super) struct Tenants {
 struct Tables {
     by_namespace: HashMap<Arc<str>, Table>,
     numbers: BTreeSet<u32>,
+    /// The tables of interfaces as an earlier kubelet left them, once somebody has looked.
+    found: Option<HashMap<String, u32>>,
 }
 
 #[derive(Debug)]
@@ -77,17 +79,7 @@ impl Network {
     pub(super) async fn isolate(&self, pod: Ipv4Addr, namespace: &str) -> Result<(), Failure> {
         let Some(tenants) = &self.tenants else { return Ok(()) };
         let mut tables = tenants.tables.lock().await;
-        let table = tables.of(namespace);
-        let doing = || format!("separating {pod} from other tenants");
-        let nowhere = in_table(table).kind(RouteType::Unreachable).build();
-        done(self.handle.route().add(nowhere).replace().execute().await, doing)?;
-        self.remove_rules(pod).await?;
-        let rule = self.handle.rule().add().v4().input_interface(interface(pod)).table_id(table);
-        let rule = rule.priority(PRIORITY).action(RuleAction::ToTable);
-        done(rule.execute().await, doing)?;
-        let member = in_table(table).destination_prefix(pod, 32).kind(RouteType::Throw).build();
-        done(self.handle.route().add(member).replace().execute().await, doing)?;
-        tables.join(namespace, pod);
+        self.enter(&mut tables, pod, namespace, None).await?;
         tenants.enter(pod, namespace);
         Ok(())
     }
@@ -95,14 +87,44 @@ impl Network {
     /// Takes over what the kernel knows about a pod of an earlier kubelet, and makes what is missing.
     pub(crate) async fn adopt(&self, pod: Ipv4Addr, namespace: &str) -> Result<(), Failure> {
         let Some(tenants) = &self.tenants else { return Ok(()) };
-        {
-            let mut tables = tenants.tables.lock().await;
-            let known = self.tables_by_interface().await?;
-            if let Some(number) = known.get(&interface(pod)) {
-                tables.claim(namespace, *number);
-            }
+        let mut tables = tenants.tables.lock().await;
+        // Read once: from now on nobody but us changes them.
+        let found = match tables.found.take() {
+            Some(found) => found,
+            None => self.tables_by_interface().await?,
+        };
+        let former = found.get(&interface(pod)).copied();
+        tables.found = Some(found);
+        if let Some(number) = former {
+            tables.claim(namespace, number);
         }
-        self.isolate(pod, namespace).await
+        self.enter(&mut tables, pod, namespace, former).await?;
+        tenants.enter(pod, namespace);
+        Ok(())
+    }
+
+    /// Makes rule and routes of a pod. A rule that is right is left alone: its pod may be running.
+    async fn enter(
+        &self,
+        tables: &mut Tables,
+        pod: Ipv4Addr,
+        namespace: &str,
+        former: Option<u32>,
+    ) -> Result<(), Failure> {
+        let table = tables.of(namespace);
+        let doing = || format!("separating {pod} from other tenants");
+        let nowhere = in_table(table).kind(RouteType::Unreachable).build();
+        done(self.handle.route().add(nowhere).replace().execute().await, doing)?;
+        if former != Some(table) {
+            self.remove_rules(pod).await?;
+            let rule = self.handle.rule().add().v4().input_interface(interface(pod)).table_id(table);
+            let rule = rule.priority(PRIORITY).action(RuleAction::ToTable);
+            done(rule.execute().await, doing)?;
+        }
+        let member = in_table(table).destination_prefix(pod, 32).kind(RouteType::Throw).build();
+        done(self.handle.route().add(member).replace().execute().await, doing)?;
+        tables.join(namespace, pod);
+        Ok(())
     }
 
     /// Takes a pod, whose interface is gone, out of its namespace's table.

@@ -21,6 +21,7 @@ mod resources;
 mod rootless;
 mod running;
 mod support;
+mod tenants;
 mod updates;
 mod visiting;
 mod volumes;
@@ -56,8 +57,8 @@ const TESTS: &[(&str, fn())] = &[
         network::pods_have_ports_of_the_node_and_its_network,
     ),
     (
-        "network::tenants_reach_all_of_their_own_and_nothing_else",
-        network::tenants_reach_all_of_their_own_and_nothing_else,
+        "tenants::they_reach_all_of_their_own_and_nothing_else",
+        tenants::they_reach_all_of_their_own_and_nothing_else,
     ),
     ("dns::names_of_services_and_pods_are_found", dns::names_of_services_and_pods_are_found),
     ("network::much_goes_through_a_service_whole", network::much_goes_through_a_service_whole),

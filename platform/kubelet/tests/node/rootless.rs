@@ -19,7 +19,7 @@ pub(crate) fn an_ordinary_user_runs_pods_and_nodes_in_pods() {
     std::fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
     std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
     let output = Command::new(program)
-        .args(["nested", "removal::deleted"])
+        .args(["nested", "removal::deleted", "tenants"])
         .env("TMPDIR", folder.path())
         .uid(NOBODY)
         .gid(NOBODY)
