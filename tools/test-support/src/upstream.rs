@@ -9,6 +9,10 @@ use std::path::PathBuf;
 use crate::environment;
 use crate::requirement;
 
+mod cluster;
+
+pub use cluster::{Cluster, Setup};
+
 /// Where the versions are pinned.
 const MANIFEST: &str = include_str!("../../upstream/go.mod");
 

@@ -1,123 +1,67 @@
-//! A real etcd and kube-apiserver on loopback, stopped with the value that owns them.
+//! The real server, in whose place ours is.
 
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Stdio};
-use std::time::Duration;
 
 use pilothouse_kubeapi::testing::Cluster;
 use pilothouse_pki::{Bundle, LeafRequest, Subject};
 use pilothouse_runtime::Clock;
-use pilothouse_test_support::eventually;
-use pilothouse_test_support::process::{self, Running};
-use pilothouse_test_support::upstream::Upstream;
+use pilothouse_test_support::upstream::{Cluster as Servers, Setup, Upstream};
 use tempfile::TempDir;
 
 use crate::client::{Client, Credential, Question};
 
-/// Four seconds on two idle cores.
-const PATIENCE: Duration = Duration::from_secs(120);
-
-/// The server is killed before its store, and the folder goes last.
+/// The servers are killed before their folder goes.
 pub(crate) struct Real {
-    port: u16,
-    _server: Running,
-    _etcd: Running,
-    directory: TempDir,
+    servers: Servers,
+    _directory: TempDir,
 }
 
 impl Real {
-    /// Starts both, with the authority of our cluster: the same certificates open the doors of both servers.
+    /// Starts it with the authority of our cluster: the same certificates open the doors of both servers.
     pub(crate) async fn start(programs: &Upstream, ours: &Cluster) -> Self {
         let directory = tempfile::tempdir().unwrap();
-        let path = |name: &str| directory.path().join(name);
-        let (etcd_port, peer_port, port) = (process::free_port(), process::free_port(), process::free_port());
-
-        let etcd_url = format!("http://127.0.0.1:{etcd_port}");
-        let peer_url = format!("http://127.0.0.1:{peer_port}");
-        let mut etcd = program(&programs.program("etcd"), &path("etcd.log"));
-        etcd.arg("--data-dir")
-            .arg(path("etcd"))
-            .args(["--listen-client-urls", &etcd_url, "--advertise-client-urls", &etcd_url])
-            .args(["--listen-peer-urls", &peer_url, "--initial-advertise-peer-urls", &peer_url])
-            .args(["--initial-cluster", &format!("default={peer_url}")])
-            // Nobody needs the data after the test.
-            .arg("--unsafe-no-fsync");
-        let etcd = Running::spawn(etcd).unwrap();
-
-        keys(ours, directory.path());
-        let mut server = program(&programs.program("kube-apiserver"), &path("server.log"));
-        server
-            .args(["--etcd-servers", &etcd_url, "--bind-address", "127.0.0.1"])
-            .args(["--secure-port", &port.to_string(), "--advertise-address", "127.0.0.1"])
-            .arg("--tls-cert-file")
-            .arg(path("tls.crt"))
-            .arg("--tls-private-key-file")
-            .arg(path("tls.key"))
-            .arg("--client-ca-file")
-            .arg(path("ca.crt"))
-            // Any key will do that comes with a certificate: of a bare one it takes no public half.
-            .arg("--service-account-key-file")
-            .arg(path("tls.crt"))
-            .arg("--service-account-signing-key-file")
-            .arg(path("tls.key"))
-            .args(["--service-account-issuer", "https://kubernetes.default.svc"])
-            .args(["--authorization-mode", "Node,RBAC", "--anonymous-auth=false"])
-            .args(["--enable-admission-plugins", "NodeRestriction", "--enable-bootstrap-token-auth"])
-            .args(["--service-cluster-ip-range", "10.96.0.0/16"])
-            // An address of the loopback interface is not one that the Service `kubernetes` may lead to.
-            .args(["--endpoint-reconciler-type", "none"]);
-        let server = Running::spawn(server).unwrap();
-
-        let real = Self { port, _server: server, _etcd: etcd, directory };
-        real.ready(ours).await;
-        real
+        let mut setup = keys(ours, directory.path());
+        setup.arguments.push("--enable-bootstrap-token-auth".into());
+        let setup = setup.with("--enable-admission-plugins", "NodeRestriction");
+        let servers =
+            Servers::start(programs, setup, |address| ready(ours, format!("https://{address}"))).await;
+        Self { servers, _directory: directory }
     }
 
     pub(crate) fn url(&self) -> String {
-        format!("https://127.0.0.1:{}", self.port)
-    }
-
-    async fn ready(&self, ours: &Cluster) {
-        let client = Client::new(ours, self.url());
-        for path in ["/readyz", "/api/v1/namespaces/default"] {
-            let question = Question {
-                method: http::Method::GET,
-                path: path.to_owned(),
-                content: "application/json",
-                accept: "application/json".to_owned(),
-                body: Vec::new(),
-                events: None,
-            };
-            eventually("the real server is ready", PATIENCE, || async {
-                let answer = client.ask(&Credential::administrator(), &question).await;
-                if answer.code == 200 { Ok(()) } else { Err(format!("{answer:?}\n{}", self.end_of_log())) }
-            })
-            .await;
-        }
-    }
-
-    fn end_of_log(&self) -> String {
-        let text = fs::read_to_string(self.directory.path().join("server.log")).unwrap_or_default();
-        let lines: Vec<_> = text.lines().collect();
-        lines[lines.len().saturating_sub(20)..].join("\n")
+        self.servers.url()
     }
 }
 
-/// A program that writes into a file, and knows nothing of this environment.
-fn program(program: &Path, log: &Path) -> Command {
-    let log = fs::File::create(log).unwrap();
-    let mut command = Command::new(program);
-    command.env_clear().stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log);
-    command
+async fn ready(ours: &Cluster, url: String) -> Result<(), String> {
+    let client = Client::new(ours, url);
+    for path in ["/readyz", "/api/v1/namespaces/default"] {
+        let question = Question {
+            method: http::Method::GET,
+            path: path.to_owned(),
+            content: "application/json",
+            accept: "application/json".to_owned(),
+            body: Vec::new(),
+            events: None,
+        };
+        let answer = client.ask(&Credential::administrator(), &question).await;
+        if answer.code != 200 {
+            return Err(format!("{answer:?}"));
+        }
+    }
+    Ok(())
 }
 
 /// What the server serves, believes and signs with.
-fn keys(ours: &Cluster, folder: &Path) {
+fn keys(ours: &Cluster, folder: &Path) -> Setup {
     let authority = ours.authority();
     let names = ["localhost", "127.0.0.1"].map(|name| name.parse().unwrap());
     let request = LeafRequest::server(Subject::try_new("kube-apiserver").unwrap(), names);
     let identity = authority.issue(&request, &Clock::system()).unwrap();
-    identity.write(&folder.join("tls.crt"), &folder.join("tls.key")).unwrap();
-    fs::write(folder.join("ca.crt"), Bundle::from(authority.certificate()).to_pem()).unwrap();
+    let (certificate, key, client_authorities) =
+        (folder.join("tls.crt"), folder.join("tls.key"), folder.join("ca.crt"));
+    identity.write(&certificate, &key).unwrap();
+    fs::write(&client_authorities, Bundle::from(authority.certificate()).to_pem()).unwrap();
+    Setup { folder: folder.to_owned(), certificate, key, client_authorities, arguments: Vec::new() }
 }

@@ -44,7 +44,9 @@ async fn join(upstream: Option<&Upstream>) {
     .await;
     let folder = cluster.folder.path().to_owned();
     invite(&cluster).await;
-    let _signers = upstream.map(|upstream| real::signers(upstream, &cluster.certificates, &folder));
+    if let Some(servers) = &mut cluster.real {
+        real::signers(servers, &cluster.certificates, &folder);
+    }
     let client = cluster.client.clone();
     let authority = copy(cluster.certificates.authority());
     let answers = async {

@@ -1,10 +1,10 @@
 //! A cluster of one node, in one line.
 
-use std::collections::BTreeSet;
-use std::net::SocketAddr;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures::future::BoxFuture;
@@ -24,7 +24,7 @@ use pilothouse_pki::{
 use pilothouse_runtime::{Clock, OnExit, Reason, Shutdown, Tasks};
 use pilothouse_store::{Keyring, Location, Options, Store};
 use pilothouse_test_support::process::Running;
-use pilothouse_test_support::upstream::Upstream;
+use pilothouse_test_support::upstream::{self, Upstream};
 use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -32,7 +32,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
-use crate::real::Real;
+use crate::real;
 
 /// Far beyond anything that works; a test that reaches it has failed.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
@@ -46,17 +46,32 @@ pub(crate) struct Cluster {
     pub(crate) certificates: Certificates,
     kubelet: Option<Running>,
     /// The real API server, where it is that one.
-    _real: Option<Real>,
+    pub(crate) real: Option<upstream::Cluster>,
     shutdown: Shutdown,
     tasks: Tasks,
 }
 
-/// Reaches kubelets through the node's socket, as the real one does.
-struct ThroughNode(Dialer);
+/// Reaches nodes and their pods through the nodes' sockets, as the real ones do. A node has all addresses with its first two
+/// numbers.
+#[derive(Clone, Default)]
+pub(crate) struct ToNodes(Arc<Mutex<BTreeMap<[u8; 2], Dialer>>>);
 
-impl NodeDialer for ThroughNode {
+impl ToNodes {
+    pub(crate) fn insert(&self, range: [u8; 2], dialer: Dialer) {
+        self.0.lock().unwrap().insert(range, dialer);
+    }
+
+    pub(crate) async fn connect(&self, address: SocketAddr) -> std::io::Result<TcpStream> {
+        let IpAddr::V4(number) = address.ip() else { return Err(std::io::ErrorKind::Unsupported.into()) };
+        let [first, second, ..] = number.octets();
+        let dialer = self.0.lock().unwrap().get(&[first, second]).cloned();
+        dialer.ok_or(std::io::ErrorKind::HostUnreachable)?.connect(address).await
+    }
+}
+
+impl NodeDialer for ToNodes {
     fn dial(&self, address: SocketAddr) -> BoxFuture<'_, std::io::Result<TcpStream>> {
-        Box::pin(self.0.connect(address))
+        Box::pin(self.connect(address))
     }
 }
 
@@ -145,11 +160,13 @@ impl Cluster {
         let tasks = Tasks::new("test", shutdown.clone());
 
         let (certificate, key) = certificates.server("apiserver", &["localhost", "127.0.0.1"]);
+        let nodes = ToNodes::default();
+        nodes.insert([10, 200], Dialer::new(path("node.sock")));
         let (address, real) = match upstream {
-            None => (ours(&certificates, folder.path(), &tasks, (certificate, key)).await, None),
+            None => (ours(&certificates, &tasks, (certificate, key), nodes).await, None),
             Some(upstream) => {
-                let real = Real::start(upstream, &certificates, folder.path(), &tasks).await;
-                (real.address, Some(real))
+                let real = real::start(upstream, &certificates, folder.path(), &tasks, nodes, false).await;
+                (real.address(), Some(real))
             }
         };
 
@@ -182,28 +199,13 @@ impl Cluster {
         };
         change(&mut config);
         let client = connect(&admin).await;
-        Self { folder, client, config, certificates, kubelet: None, _real: real, shutdown, tasks }
+        Self { folder, client, config, certificates, kubelet: None, real, shutdown, tasks }
     }
 
     /// Starts a kubelet, and returns when the node is ready.
     pub(crate) async fn start_kubelet(&mut self) {
         assert!(self.kubelet.is_none());
-        let file = self.folder.path().join("kubelet.toml");
-        std::fs::write(&file, toml::to_string(&self.config).unwrap()).unwrap();
-        let mut command = Command::new(std::env::current_exe().unwrap());
-        command.arg("kubelet").arg(file).stdin(Stdio::null());
-        let running = Running::spawn(command).unwrap();
-        self.kubelet = Some(running);
-        let nodes: Api<NodeObject> = Api::all(self.client.clone());
-        wait_for(nodes, &self.config.node_name, |node: Option<&NodeObject>| {
-            let conditions =
-                node.and_then(|node| node.status.as_ref()).and_then(|status| status.conditions.as_deref());
-            conditions.unwrap_or_default().iter().any(|one| one.type_ == "Ready" && one.status == "True")
-        })
-        .await;
-        // Ready in the API may be a word of an earlier kubelet; a socket that answers is this one's.
-        let address = SocketAddr::new("10.200.0.1".parse().unwrap(), 10250);
-        until(|| async { self.dialer().connect(address).await.is_ok() }).await;
+        self.kubelet = Some(start_kubelet(&self.config, &self.client).await);
     }
 
     /// `kill -9`.
@@ -217,6 +219,11 @@ impl Cluster {
         let pid = nix::unistd::Pid::from_raw(kubelet.id().try_into().unwrap());
         nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM).unwrap();
         assert!(kubelet.wait().unwrap().success());
+    }
+
+    /// How many threads the kubelet has.
+    pub(crate) fn threads(&self) -> usize {
+        std::fs::read_dir(format!("/proc/{}/task", self.kubelet.as_ref().unwrap().id())).unwrap().count()
     }
 
     /// Children of the kubelet that have ended and that it has not waited for.
@@ -335,12 +342,34 @@ impl Drop for Cluster {
     }
 }
 
+/// Starts a kubelet, and returns when its node is ready.
+pub(crate) async fn start_kubelet(config: &Config, client: &kube::Client) -> Running {
+    let file = config.kubeconfig.with_extension("toml");
+    std::fs::write(&file, toml::to_string(config).unwrap()).unwrap();
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.arg("kubelet").arg(file).stdin(Stdio::null());
+    let running = Running::spawn(command).unwrap();
+    let nodes: Api<NodeObject> = Api::all(client.clone());
+    wait_for(nodes, &config.node_name, |node: Option<&NodeObject>| node.is_some_and(is_node_ready)).await;
+    // Ready in the API may be a word of an earlier kubelet; a socket that answers is this one's.
+    let range = config.pod_range.as_ref().unwrap();
+    let address = SocketAddr::new(range.replace(".0/16", ".1").parse().unwrap(), 10250);
+    let dialer = Dialer::new(config.node_socket.clone().unwrap());
+    until(|| async { dialer.connect(address).await.is_ok() }).await;
+    running
+}
+
+pub(crate) fn is_node_ready(node: &NodeObject) -> bool {
+    let conditions = node.status.as_ref().and_then(|status| status.conditions.as_deref());
+    conditions.unwrap_or_default().iter().any(|one| one.type_ == "Ready" && one.status == "True")
+}
+
 /// Our API server, in this process.
-async fn ours(
+pub(crate) async fn ours(
     certificates: &Certificates,
-    folder: &Path,
     tasks: &Tasks,
     (certificate, key): (PathBuf, PathBuf),
+    nodes: ToNodes,
 ) -> SocketAddr {
     let files = TlsFiles { certificate, key, client_authorities: None };
     let mut options =
@@ -354,7 +383,7 @@ async fn ours(
         service_account_key: PrivateKey::generate(KeyAlgorithm::default()).unwrap(),
         issuer: "https://kubernetes.default.svc".to_owned(),
         clock: Clock::system(),
-        nodes: Arc::new(ThroughNode(Dialer::new(folder.join("node.sock")))),
+        nodes: Arc::new(nodes),
         kubelet_client: Some(certificates.client("kube-apiserver", &[])),
         kubelet_authorities: certificates.bundle(),
         registry: &mut Registry::default(),

@@ -178,6 +178,8 @@ pub(super) const TEST_EDGES: &[TestEdge] = &[
     TestEdge { from: "services/mce", to: "platform/kubeapi" },
     // The same with an MQTT broker.
     TestEdge { from: "services/maestro", to: "platform/broker" },
+    // What people do with nodes needs a whole cluster.
+    TestEdge { from: "platform/kubelet", to: "platform/controllers" },
     // What the simulated Clusters Service signs is read back.
     TestEdge { from: "services/clusters-service/api", to: "base/pki" },
 ];
