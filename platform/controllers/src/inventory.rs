@@ -37,8 +37,8 @@ pub(crate) struct Item {
     pub(crate) uid: String,
     pub(crate) owners: Vec<Owner>,
     pub(crate) deletion: Deletion,
-    /// Whether anybody at all holds its deletion back.
-    pub(crate) has_finalizers: bool,
+    /// Who holds its deletion back.
+    pub(crate) finalizers: Box<[String]>,
 }
 
 /// What an object says about one of its owners.
@@ -82,7 +82,8 @@ pub(crate) struct Remaining {
     pub(crate) objects: usize,
     /// How many of them are on their way out.
     pub(crate) deleting: usize,
-    pub(crate) with_finalizers: usize,
+    /// How many objects each finalizer holds.
+    pub(crate) finalizers: BTreeMap<String, usize>,
 }
 
 #[derive(Default)]
@@ -186,19 +187,16 @@ impl Inventory {
             if place.namespace.as_deref() != Some(namespace) {
                 break;
             }
-            let (deleting, held) = (usize::from(item.is_deleting()), usize::from(item.has_finalizers));
-            match remaining.last_mut() {
-                Some(last) if last.resource == place.resource => {
-                    last.objects += 1;
-                    last.deleting += deleting;
-                    last.with_finalizers += held;
+            if remaining.last().is_none_or(|last| last.resource != place.resource) {
+                let resource = place.resource.clone();
+                remaining.push(Remaining { resource, objects: 0, deleting: 0, finalizers: BTreeMap::new() });
+            }
+            if let Some(last) = remaining.last_mut() {
+                last.objects += 1;
+                last.deleting += usize::from(item.is_deleting());
+                for finalizer in &item.finalizers {
+                    *last.finalizers.entry(finalizer.clone()).or_default() += 1;
                 }
-                _ => remaining.push(Remaining {
-                    resource: place.resource.clone(),
-                    objects: 1,
-                    deleting,
-                    with_finalizers: held,
-                }),
             }
         }
         remaining
@@ -299,7 +297,7 @@ impl Item {
                 Some(_) => Deletion::Yes(policy),
                 None => Deletion::No(policy),
             },
-            has_finalizers: !finalizers.is_empty(),
+            finalizers: finalizers.into(),
         })
     }
 

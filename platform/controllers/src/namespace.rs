@@ -4,7 +4,7 @@
 //! The inventory says when that is worth another look, but only the server's own lists say that a namespace is
 //! empty: it is finalized after a pass that found nothing of any resource.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::sync::Arc;
 use std::time::Duration;
@@ -75,13 +75,19 @@ fn conditions(
     now: Timestamp,
 ) -> Vec<NamespaceCondition> {
     let mut contents = String::new();
-    let mut held = 0;
-    for Remaining { resource, objects, with_finalizers, .. } in remaining {
+    let mut held: BTreeMap<&str, usize> = BTreeMap::new();
+    for Remaining { resource, objects, finalizers, .. } in remaining {
         let separator = if contents.is_empty() { "" } else { ", " };
         // Writing to a string cannot fail.
         let _ = write!(contents, "{separator}{resource} has {objects} resource instances");
-        held += with_finalizers;
+        for (finalizer, objects) in finalizers {
+            *held.entry(finalizer).or_default() += objects;
+        }
     }
+    let holders: Vec<_> = held
+        .iter()
+        .map(|(finalizer, objects)| format!("{finalizer} in {objects} resource instances"))
+        .collect();
     let condition = |type_: &str, holds: bool, (yes, no): (&str, &str), message: String| {
         let status = if holds { "True" } else { "False" };
         let message = if holds { message } else { String::new() };
@@ -105,9 +111,9 @@ fn conditions(
         ),
         condition(
             "NamespaceFinalizersRemaining",
-            held > 0,
+            !held.is_empty(),
             ("SomeFinalizersRemain", "ContentHasNoFinalizers"),
-            format!("Some content in the namespace has finalizers remaining: {held} resource instances"),
+            format!("Some content in the namespace has finalizers remaining: {}", holders.join(", ")),
         ),
     ]
 }
@@ -270,7 +276,9 @@ mod tests {
     use super::*;
 
     fn remaining(resource: &str, objects: usize, deleting: usize) -> Remaining {
-        Remaining { resource: resource.to_owned(), objects, deleting, with_finalizers: deleting }
+        let finalizers = (deleting > 0).then(|| ("example.com/hold".to_owned(), deleting));
+        let finalizers = finalizers.into_iter().collect();
+        Remaining { resource: resource.to_owned(), objects, deleting, finalizers }
     }
 
     #[test]
@@ -300,6 +308,11 @@ mod tests {
         assert_eq!(
             message,
             "Some resources are remaining: pods has 2 resource instances, secrets has 1 resource instances"
+        );
+        let message = first[1].message.as_deref().unwrap();
+        assert!(
+            message.ends_with("finalizers remaining: example.com/hold in 1 resource instances"),
+            "{message}"
         );
         assert_eq!(second[0].last_transition_time, Some(Time(early)));
         assert_eq!(

@@ -20,7 +20,7 @@ fn item(uid: &str, deletion: Deletion, owners: &[(&str, bool)]) -> Arc<Item> {
             })
             .collect(),
         deletion,
-        has_finalizers: false,
+        finalizers: [].into(),
     })
 }
 

@@ -77,7 +77,9 @@ fn contents_of_a_namespace_are_counted_by_resource() {
     let remaining: Vec<_> = inventory
         .remaining("a")
         .into_iter()
-        .map(|remaining| (remaining.resource, remaining.objects, remaining.with_finalizers))
+        .map(|remaining| {
+            (remaining.resource, remaining.objects, remaining.finalizers.values().sum::<usize>())
+        })
         .collect();
     assert_eq!(remaining, [("configmaps".to_owned(), 2, 0), ("secrets".to_owned(), 1, 1)]);
 }
