@@ -23,9 +23,9 @@ struct Data {
     inheritable: u32,
 }
 
-/// Gives up every capability, also for whatever is executed later.
+/// Sees to it that no capability can be had by executing something.
 #[expect(unsafe_code, reason = "there is no wrapper for capabilities")]
-pub(super) fn drop_all() -> nix::Result<()> {
+pub(super) fn limit() -> nix::Result<()> {
     for capability in 0..64 {
         // SAFETY: takes numbers only.
         match Errno::result(unsafe { libc::prctl(libc::PR_CAPBSET_DROP, capability, 0, 0, 0) }) {
@@ -35,6 +35,12 @@ pub(super) fn drop_all() -> nix::Result<()> {
             Err(error) => return Err(error),
         }
     }
+    Ok(())
+}
+
+/// Gives up every capability.
+#[expect(unsafe_code, reason = "there is no wrapper for capabilities")]
+pub(super) fn drop_all() -> nix::Result<()> {
     // SAFETY: takes numbers only.
     Errno::result(unsafe { libc::prctl(libc::PR_CAP_AMBIENT, libc::PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) })?;
     let header = Header { version: VERSION, pid: 0 };

@@ -29,6 +29,10 @@ pub(super) fn become_program(
     if !container.privileged {
         prctl::set_no_new_privs().doing(|| "forbidding new privileges".into())?;
     }
+    if !container.privileged {
+        // Before the user changes, who may not do it any more.
+        capabilities::limit().doing(|| "limiting privileges".into())?;
+    }
     change_user(container)?;
     if !container.privileged {
         capabilities::drop_all().doing(|| "giving up privileges".into())?;
