@@ -115,16 +115,23 @@ fn changes(pod: &Pod, before: Option<&PodStatus>, after: &PodStatus) -> Vec<Chan
         let name = &status.name;
         let old = before.iter().find(|one| one.name == *name);
         let mut say = |kind, reason, message: String| found.push((name.clone(), kind, reason, message));
+        // What ended before anybody said that it ran is only in the last state.
+        let ended = |status: &ContainerStatus| {
+            let now = status.state.as_ref().and_then(|state| state.terminated.clone());
+            let last = status.last_state.as_ref().and_then(|state| state.terminated.clone());
+            now.or_else(|| {
+                last.filter(|last| last.container_id.is_some() && last.container_id == status.container_id)
+            })
+        };
         let has_run = |status: &ContainerStatus| {
-            status.state.as_ref().is_some_and(|state| state.running.is_some() || state.terminated.is_some())
+            status.state.as_ref().is_some_and(|state| state.running.is_some()) || ended(status).is_some()
         };
         let attempt_is_new = old.is_none_or(|old| !has_run(old) || old.container_id != status.container_id);
         if has_run(&status) && attempt_is_new {
             let image = &status.image;
             say(Kind::Normal, "Pulled", format!("Container image \"{image}\" already present on machine"));
             say(Kind::Normal, "Created", format!("Created container: {name}"));
-            let ended = status.state.as_ref().and_then(|state| state.terminated.as_ref());
-            match ended.filter(|ended| ended.reason.as_deref() == Some("StartError")) {
+            match ended(&status).filter(|ended| ended.reason.as_deref() == Some("StartError")) {
                 Some(ended) => {
                     let message = ended.message.clone().unwrap_or_default();
                     say(Kind::Warning, "Failed", format!("Error: {message}"));
@@ -276,6 +283,13 @@ mod tests {
         assert_eq!(started[1..], ["Created: Created container: main", "Started: Started container main"]);
         assert_eq!(said(Some(&running(0)), &running(0)), Vec::<String>::new());
         assert_eq!(said(Some(&running(0)), &running(1)).len(), 3);
+        let mut never_ran = waits("CrashLoopBackOff", "back-off 10s");
+        let last = json!({ "terminated": { "exitCode": 128, "reason": "StartError", "message": "no such file",
+            "containerID": "pilothouse://u/main/0" } });
+        never_ran.container_statuses.as_mut().unwrap()[0].last_state =
+            Some(serde_json::from_value(last).unwrap());
+        let told = said(Some(&creating), &never_ran);
+        assert_eq!(told[1..3], ["Created: Created container: main", "Failed: Error: no such file"]);
         let crashing = waits("CrashLoopBackOff", "back-off 10s");
         assert_eq!(
             said(Some(&running(0)), &crashing),
