@@ -272,7 +272,7 @@ fn capacity(config: &Config) -> BTreeMap<String, Quantity> {
     BTreeMap::from([
         ("cpu".to_owned(), Quantity(processors(config))),
         ("memory".to_owned(), Quantity(memory(config))),
-        ("pods".to_owned(), Quantity(config.capacity.pods.to_string())),
+        ("pods".to_owned(), Quantity(canonical(config.capacity.pods))),
     ])
 }
 
@@ -295,6 +295,17 @@ pub(crate) fn memory(config: &Config) -> String {
     })
 }
 
+/// A number as the API gives it back, `10k` for 10000: else a report never seems to have arrived.
+fn canonical(mut number: u32) -> String {
+    let mut suffixes = ["", "k", "M", "G"].into_iter();
+    let mut suffix = suffixes.next().unwrap_or_default();
+    while number != 0 && number.is_multiple_of(1000) {
+        number /= 1000;
+        suffix = suffixes.next().unwrap_or_default();
+    }
+    format!("{number}{suffix}")
+}
+
 fn architecture() -> &'static str {
     match std::env::consts::ARCH {
         "x86_64" => "amd64",
@@ -309,4 +320,16 @@ fn line(path: &str) -> String {
 
 fn seconds(moment: Timestamp) -> Time {
     Time(Timestamp::from_second(moment.as_second()).unwrap_or(moment))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_written_as_the_api_writes_them() {
+        for (number, text) in [(0, "0"), (110, "110"), (10_000, "10k"), (1_500, "1500"), (2_000_000, "2M")] {
+            assert_eq!(canonical(number), text);
+        }
+    }
 }
