@@ -12,19 +12,28 @@ use std::sync::Mutex;
 mod adoption;
 mod dns;
 mod joining;
+mod kubectl;
+mod many;
 mod nested;
 mod network;
+mod plane;
 mod programs;
 mod real;
 mod removal;
 mod resources;
 mod rootless;
 mod running;
+mod scenarios;
 mod support;
 mod tenants;
+mod traffic;
 mod updates;
 mod visiting;
 mod volumes;
+
+use plane::Kind;
+
+type Test = Box<dyn Fn() + Send + Sync>;
 
 /// Every test, by its sentence.
 const TESTS: &[(&str, fn())] = &[
@@ -82,6 +91,10 @@ const TESTS: &[(&str, fn())] = &[
     (
         "joining::a_node_joins_a_real_cluster_by_a_token_and_needs_it_no_more",
         joining::a_node_joins_a_real_cluster_by_a_token_and_needs_it_no_more,
+    ),
+    (
+        "many::five_hundred_pods_need_no_more_threads_and_leave_nothing",
+        many::five_hundred_pods_need_no_more_threads_and_leave_nothing,
     ),
     ("nested::a_pod_can_be_a_node_with_pods_of_its_own", nested::a_pod_can_be_a_node_with_pods_of_its_own),
     ("removal::deleted_pod_leaves_nothing", removal::deleted_pod_leaves_nothing),
@@ -143,15 +156,26 @@ fn main() -> ExitCode {
         Some("drink") => return network::drink(&arguments.collect::<Vec<_>>()),
         Some("pour") => return network::pour(&arguments.collect::<Vec<_>>()),
         Some("fetch") => return programs::fetch(&arguments.collect::<Vec<_>>()),
+        Some("slow") => return traffic::serve(&arguments.collect::<Vec<_>>()),
+        Some("quiet") => return traffic::until_quiet(),
+        Some("traffic") => return traffic::send(&arguments.collect::<Vec<_>>()),
         _ => {}
+    }
+    let mut tests: Vec<(String, Test)> =
+        TESTS.iter().map(|(name, test)| ((*name).to_owned(), Box::new(*test) as Test)).collect();
+    for kind in Kind::BOTH {
+        for (name, scenario) in scenarios::ALL {
+            let test = move || scenarios::run_on(kind, name, *scenario);
+            tests.push((format!("scenarios::{}::{name}", kind.name()), Box::new(test)));
+        }
     }
     let rest: Vec<String> = first.into_iter().chain(arguments).collect();
     if rest.iter().any(|argument| argument == "--list") {
-        say(&TESTS.iter().map(|(name, _)| format!("{name}: test\n")).collect::<String>());
+        say(&tests.iter().map(|(name, _)| format!("{name}: test\n")).collect::<String>());
         return ExitCode::SUCCESS;
     }
     let filters: Vec<_> = rest.iter().filter(|argument| !argument.starts_with('-')).collect();
-    let chosen = TESTS
+    let chosen = tests
         .iter()
         .filter(|(name, _)| filters.is_empty() || filters.iter().any(|one| name.contains(one.as_str())));
     let waiting = Mutex::new(chosen.collect::<Vec<_>>());
@@ -165,12 +189,13 @@ fn main() -> ExitCode {
                     let outcome = catch_unwind(AssertUnwindSafe(test));
                     say(&format!("test {name} ... {}\n", if outcome.is_ok() { "ok" } else { "FAILED" }));
                     if outcome.is_err() {
-                        failed.lock().unwrap().push(*name);
+                        failed.lock().unwrap().push(name);
                     }
                 }
             });
         }
     });
+    plane::end_all();
     let failed = failed.into_inner().unwrap();
     say(&format!("\ntest result: {} failed {failed:?}\n", failed.len()));
     if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(101) }

@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::support::{Cluster, address_of, processes_with, run, shell, until};
 
 /// What the node's network namespace has, seen from outside.
-fn interfaces(cluster: &Cluster) -> String {
+pub(crate) fn interfaces(cluster: &Cluster) -> String {
     let anchor = std::fs::read_to_string(cluster.config.root.join("anchor.json")).unwrap();
     let pid = serde_json::from_str::<serde_json::Value>(&anchor).unwrap()["pid"].clone();
     std::fs::read_to_string(format!("/proc/{pid}/net/dev")).unwrap()

@@ -4,62 +4,15 @@ use std::fs::File;
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::AsFd as _;
-use std::path::PathBuf;
-use std::process::{Command, Output, Stdio};
+use std::process::Stdio;
 
 use nix::pty::{Winsize, openpty};
 use pilothouse_test_support::process::Running;
 use pilothouse_test_support::upstream::Upstream;
 use serde_json::json;
 
+use crate::kubectl::{Kubectl, Speaks};
 use crate::support::{Cluster, NODE, processes_with, program, run, shell, until};
-
-/// A kubectl and whom it speaks to.
-#[derive(Clone)]
-struct Kubectl {
-    program: PathBuf,
-    kubeconfig: PathBuf,
-    home: PathBuf,
-    speaks: Speaks,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Speaks {
-    WebSockets,
-    /// What clients spoke before.
-    Spdy,
-}
-
-impl Kubectl {
-    fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(&self.program);
-        command.env_clear().env("HOME", &self.home).env("PATH", std::env::var_os("PATH").unwrap());
-        let websockets = if self.speaks == Speaks::WebSockets { "true" } else { "false" };
-        command.env("KUBECTL_REMOTE_COMMAND_WEBSOCKETS", websockets);
-        command.env("KUBECTL_PORT_FORWARD_WEBSOCKETS", websockets);
-        command.arg("--kubeconfig").arg(&self.kubeconfig).args(arguments);
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        command
-    }
-
-    async fn run(&self, arguments: &[&str], input: &str) -> Output {
-        let (mut command, input) = (self.command(arguments), input.to_owned());
-        let waiting = tokio::task::spawn_blocking(move || {
-            let mut child = command.stdin(Stdio::piped()).spawn().unwrap();
-            // One that has ended reads nothing.
-            let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
-            child.wait_with_output().unwrap()
-        });
-        waiting.await.unwrap()
-    }
-
-    /// What it prints, which must be all it has to say.
-    async fn printed(&self, arguments: &[&str], input: &str) -> String {
-        let output = self.run(arguments, input).await;
-        assert!(output.status.success(), "{arguments:?}: {output:?}");
-        String::from_utf8(output.stdout).unwrap()
-    }
-}
 
 pub(crate) fn programs_in_pods_are_visited() {
     run(async {
