@@ -8,14 +8,12 @@
 
 mod answering;
 mod arm;
-mod processor;
 mod region;
 mod timeline;
 
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::Instant;
 
 use self::arm::Arm;
@@ -23,6 +21,7 @@ use self::region::Region;
 use self::timeline::Timeline;
 use crate::harness::{
     Budget, Figure, Folder, Memory, PILOTHOUSE, Program, Progress, Report, Rest, Samples, Size, flush_rate,
+    interruption, processor,
 };
 
 const FLUSHES: Duration = Duration::from_millis(500);
@@ -55,16 +54,6 @@ pub(crate) async fn run(size: Size) -> anyhow::Result<Report> {
         bail!("the region has ended, and left behind: {left:?}");
     }
     Ok(report)
-}
-
-/// Ends only with an error: when somebody wants this to end.
-async fn interruption() -> anyhow::Result<()> {
-    let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
-    tokio::select! {
-        _ = interrupt.recv() => {}
-        _ = terminate.recv() => {}
-    }
-    bail!("interrupted")
 }
 
 async fn measure(program: &Program, folder: &Folder, size: Size, report: &mut Report) -> anyhow::Result<()> {

@@ -5,6 +5,7 @@
 //! cargo run --release -p pilothouse-bench -- create
 //! cargo run --release -p pilothouse-bench -- frontend
 //! cargo run --release -p pilothouse-bench -- kubeapi
+//! cargo run --release -p pilothouse-bench -- node
 //! cargo run --release -p pilothouse-bench -- store
 //! cargo run --release -p pilothouse-bench -- store --output json
 //! cargo run -p pilothouse-bench -- store --sample
@@ -35,6 +36,7 @@ mod create;
 mod frontend;
 mod harness;
 mod kubeapi;
+mod node;
 mod store;
 
 use std::process::ExitCode;
@@ -74,6 +76,8 @@ enum Benchmark {
     Frontend(RunArgs),
     /// Our Kubernetes API server beside etcd and kube-apiserver: start, memory, creates, GETs, lists, watches.
     Kubeapi(RunArgs),
+    /// A node: pods started one by one and all at once, memory, idle processor, the way through a Service.
+    Node(RunArgs),
     /// The store on SQLite and PostgreSQL: writes, feeds, opening, lists, reads.
     Store(RunArgs),
 }
@@ -86,6 +90,10 @@ struct RunArgs {
 }
 
 fn main() -> ExitCode {
+    // In a pod it is called `pilothouse`, too.
+    if let Some(code) = node::in_a_pod() {
+        return code;
+    }
     // Before anything else: some of what `pilothouse` does has to be alone in its process.
     if is_pilothouse() {
         return pilothouse_commands::pilothouse::main();
@@ -115,6 +123,7 @@ impl Benchmark {
             Self::Create(args) => create::run(Size::of(args.sample)).await,
             Self::Frontend(args) => frontend::run(Size::of(args.sample)).await,
             Self::Kubeapi(args) => kubeapi::run(Size::of(args.sample)).await,
+            Self::Node(args) => node::run(Size::of(args.sample)).await,
             Self::Store(args) => store::run(Size::of(args.sample)).await,
         }
     }

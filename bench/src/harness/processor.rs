@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep};
 const WINDOW: Duration = Duration::from_secs(5);
 
 /// The share of one processor, in percent, that these processes use for a while.
-pub(super) async fn share(processes: &[i32]) -> f64 {
+pub(crate) async fn share(processes: &[i32]) -> f64 {
     let start = Instant::now();
     let before = seconds(processes);
     sleep(WINDOW).await;
