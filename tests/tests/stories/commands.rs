@@ -8,10 +8,7 @@ use std::process::Command;
 use nix::unistd::Uid;
 use pilothouse_test_support::requirement::Requirement;
 
-use crate::region::{Region, program, result};
-
-/// Nobody in particular.
-const ORDINARY: u32 = 65_534;
+use crate::region::{ORDINARY, Region, program, result};
 
 /// The command, as an ordinary user.
 fn as_ordinary_user(program: &std::path::Path) -> Option<Command> {

@@ -4,7 +4,8 @@ use pilothouse_test_support::eventually;
 
 use crate::region::{LIMIT, Region};
 
-const MANIFESTS: &str = r#"
+/// A cluster `ada` with one worker.
+pub(crate) const MANIFESTS: &str = r#"
 apiVersion: v1
 kind: Namespace
 metadata:

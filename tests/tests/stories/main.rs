@@ -9,6 +9,7 @@
 mod commands;
 mod first_light;
 mod hosted_cluster;
+mod isolation;
 mod kills;
 mod region;
 mod sdk;

@@ -1,12 +1,13 @@
 //! A region under test.
 
-use std::fs;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{PermissionsExt as _, chown};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use nix::unistd::{Pid, Uid};
 use pilothouse_region::Endpoints;
 use pilothouse_test_support::eventually;
 use pilothouse_test_support::process::Running;
@@ -21,18 +22,58 @@ pub(crate) struct Region {
     folder: TempDir,
     process: Option<Running>,
     kubectl: PathBuf,
+    user: User,
 }
+
+/// Whose region it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum User {
+    /// Whoever runs the tests.
+    This,
+    /// Nobody in particular.
+    Ordinary,
+}
+
+/// The number of nobody in particular.
+pub(crate) const ORDINARY: u32 = 65_534;
 
 // === impl Region ===
 
 impl Region {
     /// Starts a region in a new folder; `None`, and said so, where `kubectl` is missing.
     pub(crate) async fn start(arguments: &[&str]) -> Option<Self> {
+        Self::start_as(User::This, arguments).await
+    }
+
+    /// The same, as somebody. Who is no root has no other to be.
+    pub(crate) async fn start_as(user: User, arguments: &[&str]) -> Option<Self> {
         let kubectl = Requirement::new("kubectl", "kubernetes-client").find()?;
         let folder = tempfile::Builder::new().prefix("region").tempdir().unwrap();
-        let mut region = Self { folder, process: None, kubectl };
+        let user = if Uid::effective().is_root() { user } else { User::This };
+        if user == User::Ordinary {
+            Requirement::new("setpriv", "util-linux").find()?;
+            // Others may not look into the folders that the tests are built in.
+            fs::copy(program(), folder.path().join("pilothouse")).unwrap();
+            fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
+            chown(folder.path(), Some(ORDINARY), Some(ORDINARY)).unwrap();
+        }
+        let mut region = Self { folder, process: None, kubectl, user };
         region.up(arguments).await;
         Some(region)
+    }
+
+    /// The program, as whoever's region it is.
+    fn command(&self) -> Command {
+        match self.user {
+            User::This => Command::new(program()),
+            User::Ordinary => {
+                let mut command = Command::new("setpriv");
+                let id = ORDINARY.to_string();
+                command.args(["--reuid", &id, "--regid", &id, "--clear-groups", "--"]);
+                command.arg(self.folder.path().join("pilothouse")).env("HOME", self.folder.path());
+                command
+            }
+        }
     }
 
     /// Starts it on what is in its folder already, and waits until every endpoint accepts.
@@ -40,7 +81,7 @@ impl Region {
         let endpoints = self.endpoints_file();
         let _ = fs::remove_file(&endpoints);
         let log = fs::File::options().create(true).append(true).open(self.log_file()).unwrap();
-        let mut command = Command::new(program());
+        let mut command = self.command();
         command
             .args(["up", "--ephemeral-ports", "--log", "info,kube_client=off,pilothouse_http=warn"])
             .arg("--data-dir")
@@ -119,7 +160,7 @@ impl Region {
 
     /// `pilothouse` with these arguments, about this region.
     pub(crate) fn pilothouse(&self, arguments: &[&str]) -> Result<String, String> {
-        let mut command = Command::new(program());
+        let mut command = self.command();
         command.args(arguments).arg("--data-dir").arg(self.data_dir());
         result(&command.output().unwrap())
     }

@@ -1,0 +1,248 @@
+//! What a pod of a hosted cluster cannot do, tried from inside one; and regions that do not meet.
+
+use std::net::IpAddr;
+
+use nix::ifaddrs::getifaddrs;
+use pilothouse_test_support::eventually;
+
+use crate::hosted_cluster::MANIFESTS;
+use crate::region::{LIMIT, Region, User};
+
+/// A port that nothing else here has.
+const PORT: u16 = 7391;
+
+/// The manifests of a hosted cluster of this name, with one worker.
+fn manifests(name: &str) -> String {
+    MANIFESTS
+        .replace("name: ada", &format!("name: {name}"))
+        .replace("clusterName: ada", &format!("clusterName: {name}"))
+        .replace("name: workers", &format!("name: {name}-workers"))
+}
+
+impl Region {
+    /// Makes a hosted cluster with one worker, and waits for it. Answers with its kubeconfig.
+    fn host(&self, name: &str) -> std::path::PathBuf {
+        self.apply(&manifests(name)).unwrap();
+        let pool = format!("nodepool/{name}-workers");
+        self.kubectl(&["wait", "-n", "clusters", &pool, "--for=condition=Ready", "--timeout=120s"]).unwrap();
+        self.kubeconfig(name).unwrap()
+    }
+}
+
+/// Places by name, as address and port.
+type Places = Vec<(String, String, u16)>;
+
+/// Every place that is none of a tenant's business, as far as it has an address.
+fn places(region: &Region) -> Places {
+    let endpoints = region.endpoints();
+    let kubeconfig = std::fs::read_to_string(&endpoints.management_kubeconfig).unwrap();
+    let management =
+        kubeconfig.lines().find_map(|line| line.trim().strip_prefix("server: ")).unwrap().to_owned();
+    let mut found = Places::new();
+    // The machine, by every name it has; and the management node.
+    let own = getifaddrs()
+        .unwrap()
+        .filter_map(|one| one.address?.as_sockaddr_in().map(|address| IpAddr::from(address.ip())));
+    let mut hosts: Vec<_> = own.map(|address| address.to_string()).collect();
+    hosts.push("10.200.0.1".to_owned());
+    for (name, url) in [
+        ("frontend", &endpoints.frontend),
+        ("administrators", &endpoints.admin),
+        ("clusters-service", &endpoints.clusters_service),
+        ("maestro", &endpoints.maestro),
+        ("maestro-grpc", &endpoints.maestro_grpc),
+        ("mqtt", &endpoints.mqtt),
+        ("management", &management),
+        ("gateway", &endpoints.gateway),
+        ("cloud", &endpoints.cloud),
+        ("metrics", &endpoints.metrics),
+    ] {
+        let port = url.trim_end_matches('/').rsplit(':').next().and_then(|port| port.parse().ok());
+        let port = port.unwrap_or_else(|| panic!("{url} has no port"));
+        found.extend(hosts.iter().map(|host| (format!("{name}@{host}"), host.clone(), port)));
+    }
+    found.push(("management-kubelet".to_owned(), "10.200.0.1".to_owned(), 10250));
+    // Services of the management cluster, by the addresses that lead to them there.
+    let services = "jsonpath={range .items[*]}{.metadata.namespace}/{.metadata.name} {.spec.clusterIP} {.spec.ports[0].port}{\"\\n\"}{end}";
+    let services = region.kubectl(&["get", "services", "-A", "-o", services]).unwrap();
+    for line in services.lines() {
+        let words: Vec<_> = line.split(' ').collect();
+        if let [name, address, port] = words[..]
+            && address != "None"
+            && !name.starts_with("clusters-ada/")
+        {
+            found.push((format!("service:{name}"), address.to_owned(), port.parse().unwrap()));
+        }
+    }
+    // Another tenant's API server and node.
+    let pods = "jsonpath={range .items[*]}{.metadata.name} {.status.podIP}{\"\\n\"}{end}";
+    let pods = region.kubectl(&["get", "pods", "-n", "clusters-bob", "-o", pods]).unwrap();
+    for line in pods.lines() {
+        let (name, address) = line.split_once(' ').unwrap();
+        for port in [443, 6443, 10250] {
+            found.push((format!("bob:{name}"), address.to_owned(), port));
+        }
+    }
+    assert!(found.iter().any(|(name, ..)| name == "bob:kube-apiserver-0"), "{pods}");
+    found
+}
+
+/// What a pod tries, one line each. All at once: what drops packets takes its time.
+fn attempts(region: &Region, places: &Places) -> String {
+    let data = region.data_dir();
+    let mut script = "reach() { if timeout 10 bash -c \"exec 3<>/dev/tcp/$2/$3\" 2>/dev/null; then echo \"$1 open\"; else echo \"$1 refused\"; fi; }\n\
+        reach own $KUBERNETES_SERVICE_HOST $KUBERNETES_SERVICE_PORT &\n".to_owned();
+    for (name, host, port) in places {
+        script += &format!("reach {name}:{port} {host} {port} &\n");
+    }
+    script += &format!(
+        "wait
+        see() {{ if test -e $2; then echo \"$1 open\"; else echo \"$1 refused\"; fi; }}
+        see data-directory {data}
+        see node-folder {data}/node
+        see host-socket /run/host
+        for one in /proc/[0-9]*; do
+            set -- $(tr '\\0' ' ' < $one/cmdline | cut -c 1-200)
+            case \"$1 $2\" in *kubelet*|*control-plane*|*kube-apiserver*|*' up') echo \"process-$one open\";; esac
+        done
+        if mount -t tmpfs none /tmp 2>/dev/null; then echo mount open; else echo mount refused; fi
+        if echo x > /proc/sys/kernel/core_pattern 2>/dev/null; then echo kernel open; else echo kernel refused; fi
+        if touch /usr/x 2>/dev/null; then echo programs open; else echo programs refused; fi
+        if unshare -n true 2>/dev/null && ip link add x type dummy 2>/dev/null; then echo network open; else echo network refused; fi
+        echo over over\n",
+        data = data.display()
+    );
+    script
+}
+
+async fn a_tenants_pod_is_alone_with_its_api_server(user: User) {
+    let Some(mut region) = Region::start_as(user, &[]).await else { return };
+    let ada = region.host("ada");
+    let bob = region.host("bob");
+    // Something of bob's that listens.
+    let listen = format!("0.0.0.0:{PORT}");
+    let serve = [
+        "run",
+        "web",
+        "--image=pilothouse",
+        "--",
+        "kube-apiserver",
+        "--data-dir",
+        "/tmp/api",
+        "--listen",
+        &listen,
+    ];
+    region.kubectl_on(&bob, &serve).unwrap();
+    region.kubectl_on(&bob, &["wait", "--for=condition=Ready", "pod/web", "--timeout=120s"]).unwrap();
+    let address = region.kubectl_on(&bob, &["get", "pod", "web", "-o", "jsonpath={.status.podIP}"]).unwrap();
+    let mut places = places(&region);
+    places.push(("bob:web".to_owned(), address.clone(), PORT));
+
+    // It is there for its neighbours, so that nobody is fooled by something that does not listen.
+    let near = format!(
+        "for i in $(seq 100); do timeout 10 bash -c 'exec 3<>/dev/tcp/{address}/{PORT}' && exit 0; sleep 0.2; done; exit 1"
+    );
+    region
+        .kubectl_on(&bob, &["run", "near", "--image=busybox", "--restart=Never", "--", "bash", "-c", &near])
+        .unwrap();
+    region
+        .kubectl_on(&bob, &["wait", "pod/near", "--for=jsonpath={.status.phase}=Succeeded", "--timeout=120s"])
+        .unwrap();
+
+    let script = attempts(&region, &places);
+    region
+        .kubectl_on(
+            &ada,
+            &["run", "curious", "--image=busybox", "--restart=Never", "--", "bash", "-c", &script],
+        )
+        .unwrap();
+    let phase = "--for=jsonpath={.status.phase}=Succeeded";
+    region.kubectl_on(&ada, &["wait", "pod/curious", phase, "--timeout=120s"]).unwrap();
+    let log = region.kubectl_on(&ada, &["logs", "curious"]).unwrap();
+    let outcomes: Vec<_> = log.lines().filter_map(|line| line.split_once(' ')).collect();
+    let open: Vec<_> = outcomes.iter().filter(|(_, outcome)| *outcome == "open").collect();
+    assert_eq!(open, [&("own", "open")], "{log}");
+    let refused = outcomes.iter().filter(|(_, outcome)| *outcome == "refused").count();
+    // And the files, the mount, the kernel, the programs and the network.
+    assert_eq!(refused, places.len() + 7, "{log}");
+    assert!(log.ends_with("over over\n"), "{log}");
+
+    // What would lead out of all this is refused by the node.
+    for (name, spec) in [
+        ("host-path", r#"{"volumes":[{"name":"host","hostPath":{"path":"/"}}]}"#),
+        ("host-network", r#"{"hostNetwork":true}"#),
+        (
+            "privileged",
+            r#"{"containers":[{"name":"privileged","image":"busybox","command":["true"],"securityContext":{"privileged":true}}]}"#,
+        ),
+    ] {
+        let overrides = format!("--overrides={{\"spec\":{spec}}}");
+        let image = ["run", name, "--image=busybox", "--restart=Never", &overrides, "--", "true"];
+        region.kubectl_on(&ada, &image).unwrap();
+        let pod = format!("pod/{name}");
+        let failed = ["wait", &pod, "--for=jsonpath={.status.phase}=Failed", "--timeout=120s"];
+        region.kubectl_on(&ada, &failed).unwrap();
+    }
+    region.stop();
+    assert_eq!(region.processes(), [""; 0]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tenants_pod_reaches_its_own_api_server_and_nothing_else() {
+    a_tenants_pod_is_alone_with_its_api_server(User::This).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tenants_pod_of_an_ordinary_users_region_reaches_nothing_else_either() {
+    a_tenants_pod_is_alone_with_its_api_server(User::Ordinary).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_regions_on_one_machine_do_not_meet() {
+    let Some(mut first) = Region::start(&[]).await else { return };
+    let Some(mut second) = Region::start(&[]).await else { return };
+    let regions = [("first", &first), ("second", &second)];
+    let kubeconfigs = regions.map(|(_, region)| region.host("ada"));
+    let state = |(region, kubeconfig): (&Region, &std::path::PathBuf)| {
+        let identity = "jsonpath={.metadata.uid} {.status.podIP} {.status.containerStatuses[0].containerID}";
+        region.kubectl_on(kubeconfig, &["get", "pod", "web", "-o", identity])
+    };
+    for ((name, region), kubeconfig) in regions.iter().zip(&kubeconfigs) {
+        // Each says whose it is, on the same port and, as it happens, at the same address.
+        let line = format!("echo {name}; exec sleep 600");
+        region.kubectl_on(kubeconfig, &["run", "web", "--image=busybox", "--", "sh", "-c", &line]).unwrap();
+        region
+            .kubectl_on(kubeconfig, &["wait", "--for=condition=Ready", "pod/web", "--timeout=120s"])
+            .unwrap();
+    }
+    for ((name, region), kubeconfig) in regions.iter().zip(&kubeconfigs) {
+        assert_eq!(region.kubectl_on(kubeconfig, &["logs", "web"]).unwrap(), format!("{name}\n"));
+        let pods = region.kubectl_on(kubeconfig, &["get", "pods", "-A", "-o", "name"]).unwrap();
+        assert_eq!(pods, "pod/web\n");
+        let nodes = region.kubectl_on(kubeconfig, &["get", "nodes", "-o", "name"]).unwrap();
+        assert_eq!(nodes.lines().count(), 1, "{nodes}");
+    }
+    // Nobody gets in with the credentials of the other.
+    let server = |kubeconfig: &std::path::Path| {
+        let text = std::fs::read_to_string(kubeconfig).unwrap();
+        text.lines().find_map(|line| line.trim().strip_prefix("server: ").map(str::to_owned)).unwrap()
+    };
+    let elsewhere = format!("--server={}", server(&second.endpoints().management_kubeconfig));
+    first.kubectl(&[&elsewhere, "--insecure-skip-tls-verify", "get", "pods"]).unwrap_err();
+
+    // The end of one is nothing to the other.
+    let before = state((&second, &kubeconfigs[1])).unwrap();
+    first.stop();
+    assert_eq!(first.processes(), [""; 0]);
+    assert_eq!(state((&second, &kubeconfigs[1])).unwrap(), before);
+    eventually("the other still runs pods", LIMIT, || {
+        let run = ["run", "late", "--image=busybox", "--restart=Never", "--", "true"];
+        let ran = second.kubectl_on(&kubeconfigs[1], &run);
+        async move { ran }
+    })
+    .await;
+    let phase = "--for=jsonpath={.status.phase}=Succeeded";
+    second.kubectl_on(&kubeconfigs[1], &["wait", "pod/late", phase, "--timeout=120s"]).unwrap();
+    second.stop();
+    assert_eq!(second.processes(), [""; 0]);
+}
