@@ -10,6 +10,9 @@ pub(super) async fn shows(world: &mut World) {
     let mut container = shell("exec sleep 600");
     container["readinessProbe"] = json!({"exec": {"command": ["sh", "-c", "exit 4"]}, "periodSeconds": 1});
     world.apply_pod("unready", json!({"terminationGracePeriodSeconds": 1, "containers": [container]})).await;
+    let mut container = shell("head -c 300000000 /dev/zero | tail -c 300000000 > /dev/null");
+    container["resources"] = json!({"limits": {"memory": "64Mi"}});
+    world.apply_pod("greedy", json!({"containers": [container]})).await;
     let container = json!({"name": "main", "image": "registry.example/nobody/nothing:1"});
     world.apply_pod("imageless", json!({"containers": [container]})).await;
     world.apply_pod("homeless", json!({"containers": [shell("true")], "nodeName": null,
@@ -47,6 +50,16 @@ pub(super) async fn shows(world: &mut World) {
     assert!(row.contains("0/1") && row.contains("Running"), "{row}");
     let waited = world.kubectl_run(&["wait", "--for=condition=Ready", "pod/unready", "--timeout=1s"]).await;
     assert!(!waited.status.success());
+
+    // Where the machine does not let us limit anything, the node says so instead.
+    let node = world.printed(&["describe", "node", &world.nodes[0].config.node_name]).await;
+    let limits = node.lines().find(|line| line.trim_start().starts_with("ResourceLimits")).unwrap();
+    if limits.contains("True") {
+        describe("greedy", &["Reason:       OOMKilled", "Exit Code:    137", "OOMKilling", "(limit 64Mi)"])
+            .await;
+    } else {
+        describe("greedy", &["LimitsNotEnforced"]).await;
+    }
 
     let said = describe(
         "imageless",
