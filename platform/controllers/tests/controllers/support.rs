@@ -55,7 +55,7 @@ pub(crate) enum Server {
 
 /// Runs a test on our API server and on a real one, where it is installed.
 macro_rules! on_both {
-    ($($(#[$meta:meta])* $name:ident;)*) => {
+    ($($name:ident;)*) => {
         mod on_ours {
             $(#[tokio::test(flavor = "multi_thread")]
             async fn $name() {
