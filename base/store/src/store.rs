@@ -8,10 +8,9 @@ use camino::Utf8PathBuf;
 use pilothouse_runtime::{Clock, OnExit, Shutdown, Tasks, fault};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
 use tokio::time::Instant;
 
-use crate::container::{Entry, Prepared as Declared};
+use crate::container::Prepared as Declared;
 use crate::engine::{
     Command, Content, Engine, Guard, LeaseReply, Prepared, PreparedAction, PreparedOperation, Reply, Scope,
     Version,
@@ -490,16 +489,30 @@ impl Inner {
         Ok(Prepared { operations, fences: transaction.fences.clone() })
     }
 
-    /// Its index entries, its text with secrets sealed, and the key they are sealed with.
-    fn prepare_body(
+    fn prepare_content(
         &self,
         declared: &Declared,
         key: &Key,
-        body: &Value,
-    ) -> Result<(Vec<Entry>, Arc<str>, Option<String>), Error> {
+        body: &Body,
+        time_to_live: Option<Duration>,
+    ) -> Result<Content, Error> {
+        let time_to_live =
+            time_to_live.map(|duration| i64::try_from(duration.as_micros()).unwrap_or(i64::MAX));
+        let parsed;
+        let body = match body {
+            Body::Value(body) => body,
+            Body::Text(text) if !declared.has_indexes() && !declared.has_secrets() => {
+                let body = text.get().into();
+                return Ok(Content { body, sealing_key: None, time_to_live, entries: Vec::new() });
+            }
+            Body::Text(text) => {
+                parsed = seal::parse(key, text.get())?;
+                &parsed
+            }
+        };
         let entries = declared.entries(body)?;
         let (body, sealing_key) = seal::seal(declared, key, body, self.keyring.as_ref())?;
-        Ok((entries, body, sealing_key))
+        Ok(Content { body, sealing_key, time_to_live, entries })
     }
 
     fn prepare_operation(
@@ -514,16 +527,7 @@ impl Inner {
             Action::Delete => PreparedAction::Delete,
             Action::Check => PreparedAction::Check,
             Action::Put { body, time_to_live } => {
-                let (entries, body, sealing_key) = match body {
-                    Body::Text(text) if !declared.has_indexes() && !declared.has_secrets() => {
-                        (Vec::new(), text.get().into(), None)
-                    }
-                    Body::Text(text) => self.prepare_body(declared, &key, &seal::parse(&key, text.get())?)?,
-                    Body::Value(body) => self.prepare_body(declared, &key, body)?,
-                };
-                let time_to_live =
-                    time_to_live.map(|duration| i64::try_from(duration.as_micros()).unwrap_or(i64::MAX));
-                PreparedAction::Put(Content { body, sealing_key, time_to_live, entries })
+                PreparedAction::Put(self.prepare_content(declared, &key, body, *time_to_live)?)
             }
         };
         let guard = Guard::Precondition(operation.precondition.clone());
