@@ -33,15 +33,22 @@ pub(crate) fn names_of_services_and_pods_are_found() {
         }
 
         // Over a connection, as it is sent.
-        let question = b"\x12\x34\x01\x00\x00\x01\x00\x00\x00\x00\x00\x00\
-            \x03WEB\x07default\x03svc\x07cluster\x05local\x00\x00\x01\x00\x01";
         let std::net::IpAddr::V4(web) = web else { panic!("{web} is not of version 4") };
-        let expected = [&[0, 4], web.octets().as_slice()].concat();
-        until(|| async {
-            let answer = ask(&cluster, question).await;
-            answer.ends_with(&expected) && answer[3] & 0x0f == 0
-        })
-        .await;
+        let people: std::net::Ipv4Addr = address_of(&ada).parse().unwrap();
+        for (name, address) in [("\x03WEB", web), ("\x03Ada\x06people", people)] {
+            let question = [
+                b"\x12\x34\x01\x00\x00\x01\x00\x00\x00\x00\x00\x00".as_slice(),
+                name.as_bytes(),
+                b"\x07default\x03svc\x07cluster\x05local\x00\x00\x01\x00\x01",
+            ]
+            .concat();
+            let expected = [&[0, 4], address.octets().as_slice()].concat();
+            until(|| async {
+                let answer = ask(&cluster, &question).await;
+                answer.ends_with(&expected) && answer[3] & 0x0f == 0
+            })
+            .await;
+        }
         until(|| async { cluster.dialer().connect((web, 80).into()).await.is_ok() }).await;
 
         // As programs do it: by what the pod's resolver is told.
