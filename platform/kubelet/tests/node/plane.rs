@@ -191,6 +191,7 @@ async fn serve(
         Kind::Real => pilothouse_controllers::Config {
             deployments: false,
             replica_sets: false,
+            replication_controllers: false,
             stateful_sets: false,
             daemon_sets: false,
             jobs: false,
@@ -203,6 +204,9 @@ async fn serve(
             garbage_collection: false,
             node_ranges: false,
             node_lifecycle: false,
+            certificate_requests: false,
+            approve_serving_certificates: false,
+            bootstrap_tokens: false,
             ..everything
         },
     };
@@ -210,6 +214,8 @@ async fn serve(
         client: connect(&std::fs::read_to_string(&admin).unwrap()).await,
         clock: Clock::system(),
         root_authority_pem: certificates.bundle().to_pem(),
+        signing_authority: None,
+        server: None,
         volume_root: Some(folder.join("volumes")),
         registry: &mut Registry::default(),
     };
