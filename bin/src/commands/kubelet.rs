@@ -78,7 +78,7 @@ impl Args {
             .hint("a filter is a level, or a list such as `info,pilothouse_store=debug`")?;
         let mut outcome = Ok(());
         let code = block_on(async {
-            match start(config, entered, relay).await {
+            match Box::pin(start(config, entered, relay)).await {
                 Ok(process) => process.run().await,
                 Err(failure) => {
                     outcome = Err(failure);

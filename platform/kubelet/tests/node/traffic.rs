@@ -1,5 +1,7 @@
 //! Programs in pods that serve and send requests, so that a single lost one is seen.
 
+#![expect(clippy::disallowed_methods, reason = "programs in a pod, which have nothing to do but to wait")]
+
 use std::collections::BTreeMap;
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
