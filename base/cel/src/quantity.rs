@@ -66,6 +66,12 @@ impl Quantity {
         self.is_whole().then(|| i64::try_from(self.billionths / SCALE).ok()).flatten()
     }
 
+    /// In thousandths. A part of one counts as one: a promise is not made smaller.
+    pub fn thousandths(self) -> i128 {
+        const THOUSANDTH: i128 = SCALE / 1000;
+        self.billionths.div_euclid(THOUSANDTH) + i128::from(self.billionths.rem_euclid(THOUSANDTH) > 0)
+    }
+
     /// One, nothing, or minus one.
     pub fn sign(self) -> i64 {
         i64::try_from(self.billionths.signum()).unwrap_or_default()
@@ -192,6 +198,22 @@ impl fmt::Display for Quantity {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn thousandths_are_rounded_up() {
+        for (text, expected) in [
+            ("1", 1000),
+            ("250m", 250),
+            ("0.5", 500),
+            ("1.5Gi", 1_610_612_736_000),
+            ("1e3", 1_000_000),
+            ("100n", 1),
+            ("-1", -1000),
+            ("-100n", 0),
+        ] {
+            assert_eq!(Quantity::parse(text).unwrap().thousandths(), expected, "{text}");
+        }
+    }
 
     #[test]
     fn one_amount_has_one_spelling() {

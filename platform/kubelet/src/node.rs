@@ -296,14 +296,8 @@ pub(crate) fn memory(config: &Config) -> String {
 }
 
 /// A number as the API gives it back, `10k` for 10000: else a report never seems to have arrived.
-fn canonical(mut number: u32) -> String {
-    let mut suffixes = ["", "k", "M", "G"].into_iter();
-    let mut suffix = suffixes.next().unwrap_or_default();
-    while number != 0 && number.is_multiple_of(1000) {
-        number /= 1000;
-        suffix = suffixes.next().unwrap_or_default();
-    }
-    format!("{number}{suffix}")
+fn canonical(number: u32) -> String {
+    pilothouse_cel::Quantity::whole(number.into()).to_string()
 }
 
 fn architecture() -> &'static str {

@@ -13,48 +13,7 @@ const PODS: i128 = 110_000;
 
 /// The quantity in thousandths, rounded up. `None` if it is none.
 pub(super) fn parse(quantity: &Quantity) -> Option<i128> {
-    let text = quantity.0.trim();
-    let end = text
-        .char_indices()
-        .find(|(index, c)| !(c.is_ascii_digit() || *c == '.' || (*index == 0 && matches!(c, '+' | '-'))));
-    let (number, suffix) = text.split_at(end.map_or(text.len(), |(index, _)| index));
-    let exponent = |text: &str| text.parse::<i32>().ok();
-    let (power_of_ten, factor): (i32, i128) = match suffix {
-        "" => (0, 1),
-        "n" => (-9, 1),
-        "u" => (-6, 1),
-        "m" => (-3, 1),
-        "k" => (3, 1),
-        "M" => (6, 1),
-        "G" => (9, 1),
-        "T" => (12, 1),
-        "P" => (15, 1),
-        "E" => (18, 1),
-        "Ki" => (0, 1 << 10),
-        "Mi" => (0, 1 << 20),
-        "Gi" => (0, 1 << 30),
-        "Ti" => (0, 1 << 40),
-        "Pi" => (0, 1 << 50),
-        "Ei" => (0, 1 << 60),
-        other => (exponent(other.strip_prefix(['e', 'E'])?)?, 1),
-    };
-    let negative = number.starts_with('-');
-    let number = number.trim_start_matches(['+', '-']);
-    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
-    if whole.is_empty() && fraction.is_empty() || power_of_ten.abs() > 18 || fraction.len() > 12 {
-        return None;
-    }
-    let digits: i128 = format!("{whole}{fraction}").parse().ok()?;
-    let scale = power_of_ten + 3 - i32::try_from(fraction.len()).ok()?;
-    let value = digits.checked_mul(factor)?;
-    let ten = |power: i32| 10_i128.checked_pow(u32::try_from(power).ok()?);
-    let value = if scale >= 0 {
-        value.checked_mul(ten(scale)?)?
-    } else {
-        let divisor = ten(-scale)?;
-        value.checked_add(divisor - 1)? / divisor
-    };
-    Some(if negative { -value } else { value })
+    pilothouse_cel::Quantity::parse(&quantity.0).ok().map(pilothouse_cel::Quantity::thousandths)
 }
 
 fn amounts(quantities: Option<&BTreeMap<String, Quantity>>) -> Amounts {
