@@ -29,6 +29,8 @@ const OURS: Kind = Kind::Ours { controllers: false };
 const LONG: Duration = Duration::from_secs(600);
 /// Objects that are read one by one.
 const READ: usize = 100;
+/// Servers on one machine: there is one for every hosted cluster, and they share the program's pages.
+const TOGETHER: usize = 10;
 const NAMESPACE: &str = "load";
 /// Of the objects that are listed.
 const MANY: &str = "many";
@@ -131,6 +133,21 @@ async fn memory(
             remark(settled)
         )),
     );
+    let mut others = Vec::new();
+    for number in 1..size.pick(TOGETHER, 2) {
+        others.push(site.start(OURS, &format!("together-{number}")).await?);
+    }
+    let (memory, settled) = ours.memory_at_rest(size).await?;
+    report.figure(
+        Figure::new(
+            format!("memory, idle, ours, one of {} on the machine", others.len() + 1),
+            memory.total,
+            "MiB",
+        )
+        .budget(Budget::AtMost(12.0))
+        .note(format!("{}{}", memory.parts(), remark(settled))),
+    );
+    others.into_iter().for_each(Server::stop);
     let whole = site.start(Kind::Ours { controllers: true }, "controllers").await?;
     let (memory, settled) = whole.memory_at_rest(size).await?;
     report.figure(
