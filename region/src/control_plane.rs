@@ -221,6 +221,7 @@ impl ControlPlane {
             anonymous: config.anonymous,
             // Workers of hosted clusters say at registration what they are for.
             node_label_domains: vec!["node-role.kubernetes.io".to_owned()],
+            nodes_are_neighbours: true,
             ..pilothouse_kubeapi::Config::default()
         };
         let api = pilothouse_kubeapi::Service::build(api_config, deps).await?.with_static_tokens(tokens);

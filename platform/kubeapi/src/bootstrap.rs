@@ -50,7 +50,7 @@ async fn ensure_policy(server: &Arc<Server>) -> Result<(), Error> {
         problem: error.to_string(),
     };
     // They do not depend on one another, and each is a write that waits for the disk.
-    let written = stream::iter(policy::items().map_err(problem)?)
+    let written = stream::iter(policy::items(&server.config).map_err(problem)?)
         .map(|item| ensure_item(server, item))
         .buffer_unordered(AT_ONCE);
     written.try_collect::<()>().await

@@ -21,6 +21,8 @@ pub struct Config {
     /// Domains of labels, such as `node-role.kubernetes.io`, that a node may give itself when it registers although they are
     /// Kubernetes' own.
     pub node_label_domains: Vec<String>,
+    /// Whether nodes may see each other, as those must that lead to each other's pods by themselves.
+    pub nodes_are_neighbours: bool,
 }
 
 /// Who may come without a certificate and without a token.
@@ -57,6 +59,7 @@ impl Default for Config {
             external_url: None,
             anonymous: Anonymous::default(),
             node_label_domains: Vec::new(),
+            nodes_are_neighbours: false,
         }
     }
 }

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::RBAC;
 use crate::aggregation;
+use crate::config::Config;
 
 /// Roles that carry this label with the value `true` are part of the one that it names.
 const JOINS: &str = "rbac.authorization.k8s.io/aggregate-to-";
@@ -16,8 +17,10 @@ const AUTOUPDATE: &str = "rbac.authorization.kubernetes.io/autoupdate";
 
 /// What we add to the policy of Kubernetes begins with this.
 const OURS: &str = "pilothouse:";
-/// What our nodes do beyond a kubelet: they also lead to Services and to each other's pods, and keep the folders of volumes.
+/// What our nodes do beyond a kubelet: they also lead to Services, and keep the folders of volumes.
 const NODE_EXTRAS: &str = "pilothouse:node";
+/// And, where they lead to each other's pods, see each other.
+const NODE_NEIGHBOURS: &str = "pilothouse:node-neighbours";
 /// As metrics collectors call it.
 const METRICS_READER: &str = "system:aggregated-metrics-reader";
 /// What a node without a certificate may read to find the cluster.
@@ -89,9 +92,13 @@ pub(super) struct Item {
 }
 
 /// Everything, roles before what binds them.
-pub(super) fn items() -> Result<Vec<Item>, serde_json::Error> {
+pub(super) fn items(config: &Config) -> Result<Vec<Item>, serde_json::Error> {
     let mut policy: Policy = serde_json::from_str(include_str!("policy.json"))?;
     policy.cluster_roles.push(node_extras());
+    if config.nodes_are_neighbours {
+        policy.cluster_roles.push(node_neighbours());
+        policy.cluster_role_bindings.push(Binding::to_group(NODE_NEIGHBOURS, None, "system:nodes"));
+    }
     policy.cluster_roles.push(metrics_reader());
     policy.cluster_role_bindings.push(Binding::to_group(NODE_EXTRAS, None, "system:nodes"));
     let joining = JOINING.iter().map(|(name, role, group)| Binding::to_group(name, Some(role), group));
@@ -157,10 +164,20 @@ fn node_extras() -> Role {
         joins: None,
         gathers: None,
         rules: vec![
-            json!({ "apiGroups": [""], "resources": ["endpoints", "nodes", "services"], "verbs": ["list", "watch"] }),
+            json!({ "apiGroups": [""], "resources": ["endpoints", "services"], "verbs": ["list", "watch"] }),
             json!({ "apiGroups": ["discovery.k8s.io"], "resources": ["endpointslices"], "verbs": ["list", "watch"] }),
             json!({ "apiGroups": [""], "resources": ["persistentvolumes"], "verbs": ["delete", "list", "watch"] }),
         ],
+    }
+}
+
+fn node_neighbours() -> Role {
+    Role {
+        namespace: String::new(),
+        name: NODE_NEIGHBOURS.to_owned(),
+        joins: None,
+        gathers: None,
+        rules: vec![json!({ "apiGroups": [""], "resources": ["nodes"], "verbs": ["list", "watch"] })],
     }
 }
 
@@ -292,7 +309,7 @@ mod tests {
 
     fn item(plural: &str, name: &str) -> Value {
         let named = |item: &Item| item.plural == plural && item.object["metadata"]["name"] == name;
-        items().unwrap().into_iter().find(named).unwrap().object
+        items(&Config::default()).unwrap().into_iter().find(named).unwrap().object
     }
 
     #[test]
