@@ -302,7 +302,7 @@ pub(crate) fn failed_probes_and_missing_images_are_told_in_events() {
         let cluster = Cluster::start().await;
         let mut main = shell("exec sleep 600");
         main["livenessProbe"] = json!({"exec": {"command": ["sh", "-c", "echo broken pipe of thoughts; exit 3"]},
-            "periodSeconds": 1, "failureThreshold": 2});
+            "periodSeconds": 1, "timeoutSeconds": 60, "failureThreshold": 2});
         cluster.create("unwell", json!({"terminationGracePeriodSeconds": 0, "containers": [main]})).await;
         let event = until_event(&cluster, "unwell", "Unhealthy").await;
         assert_eq!(
