@@ -11,6 +11,9 @@ use crate::region::{LIMIT, Region, User};
 /// A port that nothing else here has.
 const PORT: u16 = 7391;
 
+/// The pod of a hosted cluster's API server.
+const API_SERVER: &str = "kube-apiserver-0";
+
 /// The manifests of a hosted cluster of this name, with one worker.
 fn manifests(name: &str) -> String {
     MANIFESTS
@@ -74,30 +77,44 @@ fn places(region: &Region) -> Places {
             found.push((format!("service:{name}"), address.to_owned(), port.parse().unwrap()));
         }
     }
-    // Another tenant's API server and node.
+    // Another tenant's API server and node; and the own API server other than by its Service, which only the own node keeps from its pods.
     let pods = "jsonpath={range .items[*]}{.metadata.name} {.status.podIP}{\"\\n\"}{end}";
-    let pods = region.kubectl(&["get", "pods", "-n", "clusters-bob", "-o", pods]).unwrap();
-    for line in pods.lines() {
-        let (name, address) = line.split_once(' ').unwrap();
-        for port in [443, 6443, 10250] {
-            found.push((format!("bob:{name}"), address.to_owned(), port));
+    for tenant in ["ada", "bob"] {
+        let namespace = format!("clusters-{tenant}");
+        let pods = region.kubectl(&["get", "pods", "-n", &namespace, "-o", pods]).unwrap();
+        for line in pods.lines() {
+            let (name, address) = line.split_once(' ').unwrap();
+            // A node is there for its pods.
+            if tenant == "ada" && name != API_SERVER {
+                continue;
+            }
+            for port in [443, 6443, 10250] {
+                found.push((format!("{tenant}:{name}"), address.to_owned(), port));
+            }
         }
+        let api_server = format!("{tenant}:{API_SERVER}");
+        assert!(found.iter().any(|(name, ..)| *name == api_server), "{pods}");
     }
-    assert!(found.iter().any(|(name, ..)| name == "bob:kube-apiserver-0"), "{pods}");
     found
+}
+
+/// Tells whether an address can be connected to, by the name it is given.
+const REACH: &str = "reach() { if timeout 10 bash -c \"exec 3<>/dev/tcp/$2/$3\" 2>/dev/null; then echo \"$1 open\"; else echo \"$1 refused\"; fi; }\n";
+
+/// Tries all places at once, and waits.
+fn connections<'a>(places: impl IntoIterator<Item = &'a (String, String, u16)>) -> String {
+    let lines = places.into_iter().map(|(name, host, port)| format!("reach {name}:{port} {host} {port} &\n"));
+    lines.chain(["wait\n".to_owned()]).collect()
 }
 
 /// What a pod tries, one line each. All at once: what drops packets takes its time.
 fn attempts(region: &Region, places: &Places) -> String {
     let data = region.data_dir();
-    let mut script = "reach() { if timeout 10 bash -c \"exec 3<>/dev/tcp/$2/$3\" 2>/dev/null; then echo \"$1 open\"; else echo \"$1 refused\"; fi; }\n\
-        reach own $KUBERNETES_SERVICE_HOST $KUBERNETES_SERVICE_PORT &\n".to_owned();
-    for (name, host, port) in places {
-        script += &format!("reach {name}:{port} {host} {port} &\n");
-    }
+    let mut script = "reach own $KUBERNETES_SERVICE_HOST $KUBERNETES_SERVICE_PORT &\n".to_owned();
+    script.insert_str(0, REACH);
+    script += &connections(places);
     script += &format!(
-        "wait
-        see() {{ if test -e $2; then echo \"$1 open\"; else echo \"$1 refused\"; fi; }}
+        "see() {{ if test -e $2; then echo \"$1 open\"; else echo \"$1 refused\"; fi; }}
         see data-directory {data}
         see node-folder {data}/node
         see host-socket /run/host
@@ -166,6 +183,19 @@ async fn a_tenants_pod_is_alone_with_its_api_server(user: User) {
     // And the files, the mount, the kernel, the programs and the network.
     assert_eq!(refused, places.len() + 7, "{log}");
     assert!(log.ends_with("over over\n"), "{log}");
+
+    // A worker keeps its pods in. Who gets out of one is where the worker is: beside its own API server, and still not near bob's.
+    let own = (API_SERVER, 6443);
+    let beside = places.iter().filter(|(name, _, port)| {
+        name.starts_with("bob:") || (name.strip_prefix("ada:"), *port) == (Some(own.0), own.1)
+    });
+    let script = format!("{REACH}{}", connections(beside));
+    let run = ["run", "beside", "-n", "clusters-ada", "--image=busybox", "--restart=Never", "--"];
+    region.kubectl(&[&run[..], &["bash", "-c", &script]].concat()).unwrap();
+    region.kubectl(&["wait", "pod/beside", "-n", "clusters-ada", phase, "--timeout=120s"]).unwrap();
+    let log = region.kubectl(&["logs", "beside", "-n", "clusters-ada"]).unwrap();
+    let open: Vec<_> = log.lines().filter_map(|line| line.strip_suffix(" open")).collect();
+    assert_eq!(open, [format!("ada:{}:{}", own.0, own.1)], "{log}");
 
     // What would lead out of all this is refused by the node.
     for (name, spec) in [
