@@ -7,8 +7,10 @@ use serde_json::json;
 use super::World;
 use crate::support::{shell, until, wait_for};
 
-/// So many need no signal to go on.
+/// So many need no signal to go on, and the next so many get it while there is no kubelet.
 const FREE: usize = 7;
+const ALONE: usize = 2;
+const PARALLEL: usize = 5;
 
 pub(super) async fn survives(world: &mut World) {
     let claim = json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "runs"},
@@ -17,15 +19,17 @@ pub(super) async fn survives(world: &mut World) {
     world.apply(claim).await;
     let mut container = shell(&format!(
         "echo $JOB_COMPLETION_INDEX >> /runs/begun
-         if test $JOB_COMPLETION_INDEX -ge {FREE}; then while ! test -e /runs/go; do sleep 0.05; done; fi
-         echo $JOB_COMPLETION_INDEX >> /runs/done"
+         signal=go; if test $JOB_COMPLETION_INDEX -lt {alone}; then signal=alone; fi
+         if test $JOB_COMPLETION_INDEX -ge {FREE}; then while ! test -e /runs/$signal; do sleep 0.05; done; fi
+         echo $JOB_COMPLETION_INDEX >> /runs/done",
+        alone = FREE + ALONE
     ));
     container["volumeMounts"] = json!([{"name": "runs", "mountPath": "/runs"}]);
     let spec = json!({"restartPolicy": "Never", "containers": [container],
         "volumes": [{"name": "runs", "persistentVolumeClaim": {"claimName": "runs"}}]});
     world
         .apply(json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "work"}, "spec": {
-            "completions": 20, "parallelism": 5, "backoffLimit": 0, "completionMode": "Indexed",
+            "completions": 20, "parallelism": PARALLEL, "backoffLimit": 0, "completionMode": "Indexed",
             "template": {"spec": world.pod(spec)}}}))
         .await;
     wait_for(world.api::<PersistentVolumeClaim>(), "runs", |claim: Option<&PersistentVolumeClaim>| {
@@ -40,12 +44,15 @@ pub(super) async fn survives(world: &mut World) {
         numbers.sort_unstable();
         numbers
     };
-    // Some are done, and five are in the middle of it.
-    until(|| async { lines("begun").len() == FREE + 5 && lines("done").len() == FREE }).await;
+    // Some are done, and five are in the middle of it: some end without a kubelet, the others with the next one.
+    until(|| async { lines("begun").len() == FREE + PARALLEL && lines("done").len() == FREE }).await;
     world.nodes[0].kill();
-    std::fs::write(folder.join("go"), "").unwrap();
-    until(|| async { lines("done").len() == FREE + 5 }).await;
+    std::fs::write(folder.join("alone"), "").unwrap();
+    until(|| async { lines("done").len() == FREE + ALONE }).await;
     world.nodes[0].start().await;
+    // The job goes on only when the next kubelet has told of those that ended alone; what takes their places is begun.
+    until(|| async { lines("begun").len() >= FREE + PARALLEL + ALONE }).await;
+    std::fs::write(folder.join("go"), "").unwrap();
 
     world.printed(&["wait", "--for=condition=Complete", "job/work", "--timeout=120s"]).await;
     let all: Vec<_> = (0..20).collect();
