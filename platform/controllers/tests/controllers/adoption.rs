@@ -71,16 +71,18 @@ async fn every_kind_of_owner_takes_pods_of_nobody_and_lets_go_what_it_no_longer_
     let held = cluster.api::<Pod>().get("work-x").await.unwrap().metadata.finalizers;
     assert_eq!(held.unwrap_or_default(), ["batch.kubernetes.io/job-tracking"]);
 
-    // Nobody but a stateful set needs the name for the next one.
-    for (name, app) in [("stray", "old"), ("everywhere-x", "everywhere"), ("work-x", "work")] {
+    // Only a stateful set needs the name for the next one, and has to wait for it.
+    for (name, app, next) in
+        [("stray", "old", 1), ("everywhere-x", "everywhere", 1), ("work-x", "work", 1), ("set-0", "set", 0)]
+    {
         let other = Patch::Merge(json!({ "metadata": { "labels": { "app": "other" } } }));
         cluster.api::<Pod>().patch(name, &PatchParams::default(), &other).await.unwrap();
-        eventually(&format!("{name} is let go and replaced"), || async {
+        eventually(&format!("{name} is let go, and replaced if it can be"), || async {
             let metadata = cluster.api::<Pod>().get(name).await.unwrap().metadata;
             let owners = metadata.owner_references.unwrap_or_default();
             let finalizers = metadata.finalizers.unwrap_or_default();
             let others = cluster.pods(&format!("app={app}")).await.len();
-            if owners.is_empty() && finalizers.is_empty() && others == 1 {
+            if owners.is_empty() && finalizers.is_empty() && others == next {
                 return Ok(());
             }
             Err(format!("{owners:?} {finalizers:?} {others}"))
