@@ -34,8 +34,9 @@ pub(crate) use self::serving::Serving;
 /// What the node is called in the kubeconfig that it writes.
 const USER: &str = "node";
 
-/// After a certificate that is due again at once: a clock is wrong, and asking faster does not mend it.
-const CLOCKS_DIFFER: Duration = Duration::from_secs(60);
+/// Before the next attempt to renew, after one that failed, and after a certificate that is due again at once: then a clock is
+/// wrong, and asking faster does not mend it.
+const PAUSE: Duration = Duration::from_secs(60);
 
 /// A node that has joined: its client, and what keeps it in.
 pub(crate) struct Joined {
@@ -212,13 +213,13 @@ impl Membership {
                         warn!(
                             "the new certificate is due at once: this machine's clock differs from its signer's"
                         );
-                        tokio::time::sleep(CLOCKS_DIFFER).await;
+                        tokio::time::sleep(PAUSE).await;
                     }
                 }
                 Err(error) => {
                     let until = self.identity.certificate().not_after();
                     warn!(error = %Chain(&error), %until, "the node's certificate is not renewed, trying again");
-                    tokio::time::sleep(CLOCKS_DIFFER).await;
+                    tokio::time::sleep(PAUSE).await;
                 }
             }
         }

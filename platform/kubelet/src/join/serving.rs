@@ -10,7 +10,7 @@ use tracing::{info, warn};
 
 use super::folder::{self, Folder};
 use super::request::{Wish, obtain};
-use super::{CLOCKS_DIFFER, JoinError, subject};
+use super::{JoinError, PAUSE, subject};
 use crate::config::Config;
 
 /// The serving certificate of a node that has joined.
@@ -54,7 +54,7 @@ impl Serving {
                     "the node has no serving certificate yet: no logs, exec or port-forward"
                 ),
             }
-            sleep(CLOCKS_DIFFER).await;
+            sleep(PAUSE).await;
         }
     }
 
@@ -73,7 +73,7 @@ impl Serving {
                     warn!(error = %Chain(&error), "the serving certificate is not renewed, trying again");
                 }
             }
-            sleep(CLOCKS_DIFFER).await;
+            sleep(PAUSE).await;
         }
     }
 

@@ -6,13 +6,13 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Mutex, OnceLock};
 
 use pilothouse_kubelet::{Config, Tls};
-use pilothouse_kubelet_api::{Acceptor, Dialer, Places};
+use pilothouse_kubelet_api::Dialer;
 use pilothouse_runtime::{Clock, OnExit, Shutdown, Tasks};
 use pilothouse_test_support::upstream::{self, Upstream};
 use prometheus_client::registry::Registry;
 use tempfile::TempDir;
 
-use crate::support::{Certificates, ToNodes, connect, ours};
+use crate::support::{Certificates, ToNodes, connect, ours, serve_host_socket};
 use crate::{kubectl, real};
 
 /// How long a node may be silent. Kubelets renew their lease every ten seconds; a machine that is busy for thirty has none
@@ -167,14 +167,7 @@ async fn serve(
             (real.address(), Some(real))
         }
     };
-    let acceptor = Acceptor::bind(folder.join("host.sock")).unwrap();
-    let places = Places::new().with("management-api", address);
-    let serving = tasks.clone();
-    tasks.spawn(
-        "host-socket",
-        OnExit::StopProcess,
-        async move { Ok(acceptor.serve(serving, places).await?) },
-    );
+    serve_host_socket(&tasks, folder.join("host.sock"), address);
     let url = format!("https://{address}");
     let admin = folder.join("controllers.kubeconfig");
     write_kubeconfig(certificates, &admin, &url, "controllers", &["system:masters"]);

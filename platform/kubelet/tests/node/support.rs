@@ -170,14 +170,7 @@ impl Cluster {
             }
         };
 
-        let acceptor = Acceptor::bind(path("host.sock")).unwrap();
-        let places = Places::new().with("management-api", address);
-        let serving = tasks.clone();
-        tasks.spawn(
-            "host-socket",
-            OnExit::StopProcess,
-            async move { Ok(acceptor.serve(serving, places).await?) },
-        );
+        serve_host_socket(&tasks, path("host.sock"), address);
 
         let url = format!("https://{address}");
         let admin = certificates.kubeconfig(&certificates.client("admin", &["system:masters"]), &url, None);
@@ -362,6 +355,18 @@ pub(crate) async fn start_kubelet(config: &Config, client: &kube::Client) -> Run
 pub(crate) fn is_node_ready(node: &NodeObject) -> bool {
     let conditions = node.status.as_ref().and_then(|status| status.conditions.as_deref());
     conditions.unwrap_or_default().iter().any(|one| one.type_ == "Ready" && one.status == "True")
+}
+
+/// The way out of nodes to the API server, as a region offers it.
+pub(crate) fn serve_host_socket(tasks: &Tasks, path: PathBuf, api: SocketAddr) {
+    let acceptor = Acceptor::bind(path).unwrap();
+    let places = Places::new().with("management-api", api);
+    let serving = tasks.clone();
+    tasks.spawn(
+        "host-socket",
+        OnExit::StopProcess,
+        async move { Ok(acceptor.serve(serving, places).await?) },
+    );
 }
 
 /// Our API server, in this process.
