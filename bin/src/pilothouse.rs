@@ -62,8 +62,8 @@ enum Verb {
 
 /// The whole of `main`.
 ///
-/// The node starts this program again in two small roles that must be alone in their process: no threads, and no memory
-/// spent on a command line. They are told apart before anything else happens.
+/// The node starts this program again in three small roles that must be alone in their process, without memory spent on a
+/// command line; two of them without threads as well. They are told apart before anything else happens.
 pub fn main() -> ExitCode {
     // What the node passes is its own, and text.
     let mut arguments = env::args_os().skip(1).map(|argument| argument.to_string_lossy().into_owned());

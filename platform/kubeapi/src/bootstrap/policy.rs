@@ -1,7 +1,7 @@
 //! The roles and bindings that every cluster has, so that whoever is written for Kubernetes finds its permissions.
 //!
 //! They are data (`policy.json`): the names and rules of Kubernetes 1.34, compared with the real server's by the differential
-//! suite. Beside them there is one of our own, for nodes.
+//! suite. Beside them are a few of our own, whose names begin with `pilothouse:`, for nodes and how they join.
 
 use serde::Deserialize;
 use serde_json::{Value, json};
