@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
+use hickory_proto::op::ResponseCode;
 use k8s_openapi::api::core::v1::Service;
 use pilothouse_informer::{Informer, ObjectKey};
 use pilothouse_runtime::{OnExit, Tasks};
@@ -25,11 +26,10 @@ use crate::services::Slices;
 
 mod directory;
 mod message;
-mod name;
 mod zone;
 
 use directory::Directory;
-use message::{Answer, Code, OVER_TCP, Query};
+use message::{Answer, OVER_TCP, Query};
 use zone::Zone;
 
 /// The port of DNS.
@@ -198,27 +198,33 @@ impl Dns {
 
     /// What is sent back to a message.
     fn reply(&self, message: &[u8], client: IpAddr, limit: Option<usize>) -> Option<Vec<u8>> {
-        let query = match Query::read(message) {
-            Ok(query) => query,
-            Err(unreadable) => return unreadable.reply(),
+        let reply = match Query::read(message) {
+            Ok(query) => {
+                let answer = self.answer(&query, client);
+                query.reply(&answer, limit.unwrap_or_else(|| query.datagram())).map(Some)
+            }
+            Err(unreadable) => unreadable.reply(),
         };
-        let answer = self.answer(&query, client);
-        Some(query.reply(&answer, limit.unwrap_or_else(|| query.datagram())))
+        reply.unwrap_or_else(|error| {
+            warn!(%client, %error, "cannot write down what is known of a name; please report this");
+            None
+        })
     }
 
     fn answer(&self, query: &Query, client: IpAddr) -> Answer {
         let shared = &*self.shared;
         let only = |code| Answer { code, answers: Vec::new(), authority: Vec::new(), additional: Vec::new() };
         if !query.is_of_internet() {
-            return only(Code::Refused);
+            return only(ResponseCode::Refused);
         }
         if !self.is_complete() {
             // It may be there all the same: the client should ask again.
-            return only(Code::ServerFailure);
+            return only(ResponseCode::ServFail);
         }
         let view = shared.network.view(client);
         let directory = shared.directory.read().unwrap_or_else(PoisonError::into_inner);
         let turn = shared.turn.fetch_add(1, Ordering::Relaxed);
-        shared.zone.answer(&directory, (&query.name, query.kind), view.as_deref(), turn)
+        let asked = (query.question.name(), query.question.query_type());
+        shared.zone.answer(&directory, asked, view.as_deref(), turn)
     }
 }

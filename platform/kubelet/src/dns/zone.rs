@@ -9,9 +9,12 @@
 
 use std::net::Ipv4Addr;
 
+use hickory_proto::op::ResponseCode;
+use hickory_proto::rr::rdata::{A, CNAME, NS, PTR, SOA, SRV, TXT};
+use hickory_proto::rr::{Name, RData, Record, RecordType};
+
 use super::directory::{Directory, Entry, Member};
-use super::message::{Answer, Code, Data, Record, kind};
-use super::name::Name;
+use super::message::Answer;
 use crate::config::OutsideNames;
 use crate::network::Range;
 
@@ -50,7 +53,7 @@ struct Lookup<'a> {
     directory: &'a Directory,
     /// The only namespace that exists for the one who asks.
     view: Option<&'a str>,
-    kind: u16,
+    kind: RecordType,
     /// Whose turn it is among several.
     turn: usize,
 }
@@ -66,11 +69,11 @@ impl Zone {
     pub(super) fn answer(
         &self,
         directory: &Directory,
-        (name, kind): (&Name, u16),
+        (name, kind): (&Name, RecordType),
         view: Option<&str>,
         turn: usize,
     ) -> Answer {
-        let Some(labels) = name.lowercase() else { return self.outside() };
+        let Some(labels) = lowercase(name) else { return self.outside() };
         let lookup = Lookup { zone: self, directory, view, kind, turn };
         if let Some(inside) = self.inside(&labels) {
             return lookup.inside(name, inside);
@@ -91,15 +94,15 @@ impl Zone {
     /// The answer to what nobody can know in here: there is no way out of a node.
     fn outside(&self) -> Answer {
         let code = match self.outside {
-            OutsideNames::Refused => Code::Refused,
-            OutsideNames::Unknown => Code::NoSuchName,
+            OutsideNames::Refused => ResponseCode::Refused,
+            OutsideNames::Unknown => ResponseCode::NXDomain,
         };
         Answer { code, answers: Vec::new(), authority: Vec::new(), additional: Vec::new() }
     }
 
     /// A name within our domain.
     fn name(&self, parts: &[&str]) -> Option<Name> {
-        Name::of(parts.iter().copied().chain(self.domain.iter().map(String::as_str)).map(str::as_bytes))
+        name_of(parts.iter().copied().chain(self.domain.iter().map(String::as_str)))
     }
 
     fn soa(&self) -> Vec<Record> {
@@ -108,10 +111,11 @@ impl Zone {
         else {
             return Vec::new();
         };
-        vec![record(&name, Data::Soa { server, contact, minimum: SECONDS })]
+        let soa = SOA::new(server, contact, 1, 7200, 1800, 86_400, SECONDS);
+        vec![record(&name, RData::SOA(soa))]
     }
 
-    fn none(&self, code: Code) -> Answer {
+    fn none(&self, code: ResponseCode) -> Answer {
         Answer { code, answers: Vec::new(), authority: self.soa(), additional: Vec::new() }
     }
 }
@@ -125,14 +129,17 @@ impl Lookup<'_> {
             [] => Found::Something(self.apex(name)),
             [before @ .., "svc"] => self.service_name(name, before),
             [before @ .., "pod"] => self.pod_name(name, before),
-            ["dns-version"] => Found::Something(vec![record(name, Data::Txt(VERSION))]),
+            ["dns-version"] => {
+                Found::Something(vec![record(name, RData::TXT(TXT::new(vec![VERSION.to_owned()])))])
+            }
             ["ns", "dns"] | ["dns"] => Found::Something(Vec::new()),
             _ => Found::Nothing,
         };
         match found {
-            Found::Nothing => self.zone.none(Code::NoSuchName),
+            Found::Nothing => self.zone.none(ResponseCode::NXDomain),
             Found::Something(records) => {
-                let asked = |record: &Record| self.kind == record.data.kind() || self.kind == kind::ANY;
+                let asked =
+                    |record: &Record| self.kind == record.record_type() || self.kind == RecordType::ANY;
                 let answers: Vec<_> = records.into_iter().filter(asked).collect();
                 self.with(answers, Vec::new())
             }
@@ -142,13 +149,13 @@ impl Lookup<'_> {
 
     fn with(&self, answers: Vec<Record>, additional: Vec<Record>) -> Answer {
         if answers.is_empty() {
-            return self.zone.none(Code::Fine);
+            return self.zone.none(ResponseCode::NoError);
         }
-        Answer { code: Code::Fine, answers, authority: Vec::new(), additional }
+        Answer { code: ResponseCode::NoError, answers, authority: Vec::new(), additional }
     }
 
     fn apex(&self, name: &Name) -> Vec<Record> {
-        let server = self.zone.name(&["ns", "dns"]).map(|server| record(name, Data::Ns(server)));
+        let server = self.zone.name(&["ns", "dns"]).map(|server| record(name, RData::NS(NS(server))));
         self.zone.soa().into_iter().chain(server).collect()
     }
 
@@ -186,7 +193,7 @@ impl Lookup<'_> {
                         return Found::Nothing;
                     }
                     match self.kind {
-                        kind::SRV | kind::ANY => Found::Records(ports.0, ports.1),
+                        RecordType::SRV | RecordType::ANY => Found::Records(ports.0, ports.1),
                         _ => Found::Something(Vec::new()),
                     }
                 }
@@ -200,13 +207,13 @@ impl Lookup<'_> {
         if let Some(target) = entry.external_name() {
             return self.alias(name, target);
         }
-        if self.kind == kind::SRV {
+        if self.kind == RecordType::SRV {
             let (answers, additional) = self.ports(name, entry, key, None);
             return Found::Records(answers, additional);
         }
         if !entry.is_headless() {
             let addresses = entry.cluster_addresses().into_iter();
-            return Found::Something(addresses.map(|address| record(name, Data::A(address))).collect());
+            return Found::Something(addresses.map(|address| record(name, RData::A(A(address)))).collect());
         }
         let mut addresses: Vec<_> = entry.members().iter().map(|member| member.address).collect();
         if addresses.is_empty() {
@@ -217,20 +224,20 @@ impl Lookup<'_> {
         // Many clients take the first.
         let turn = self.turn % addresses.len();
         addresses.rotate_left(turn);
-        Found::Something(addresses.into_iter().map(|address| record(name, Data::A(address))).collect())
+        Found::Something(addresses.into_iter().map(|address| record(name, RData::A(A(address)))).collect())
     }
 
     /// A name that stands for another; where that is ours, too, with what there is at the other.
     fn alias(&self, name: &Name, target: &str) -> Found {
         let (mut answers, mut owner, mut target) = (Vec::new(), name.clone(), target.to_owned());
         for _ in 0..CHAIN {
-            let Some(next) = Name::parse(&target) else { break };
-            answers.push(record(&owner, Data::Cname(next.clone())));
-            if self.kind == kind::CNAME {
+            let Some(next) = parse(&target) else { break };
+            answers.push(record(&owner, RData::CNAME(CNAME(next.clone()))));
+            if self.kind == RecordType::CNAME {
                 break;
             }
             owner = next;
-            let labels = owner.lowercase().unwrap_or_default();
+            let labels = lowercase(&owner).unwrap_or_default();
             let Some([service, namespace, "svc"]) = self.zone.inside(&labels).and_then(|inside| {
                 let parts: Vec<_> = inside.iter().map(String::as_str).collect();
                 <[&str; 3]>::try_from(parts).ok()
@@ -244,8 +251,9 @@ impl Lookup<'_> {
                     if let Found::Something(records) | Found::Records(records, _) =
                         self.service(&owner, entry, [service, namespace])
                     {
-                        let asked =
-                            |record: &Record| record.data.kind() == self.kind || self.kind == kind::ANY;
+                        let asked = |record: &Record| {
+                            record.record_type() == self.kind || self.kind == RecordType::ANY
+                        };
                         answers.extend(records.into_iter().filter(asked));
                     }
                     break;
@@ -295,11 +303,11 @@ impl Lookup<'_> {
         let weight = u16::try_from(100 / found.len().max(1)).unwrap_or_default().max(1);
         let (mut answers, mut additional) = (Vec::new(), Vec::new());
         for (target, port, address) in found {
-            let at = record(&target, Data::A(address));
+            let at = record(&target, RData::A(A(address)));
             if !additional.contains(&at) {
                 additional.push(at);
             }
-            answers.push(record(name, Data::Srv { weight, port, target }));
+            answers.push(record(name, RData::SRV(SRV::new(0, weight, port, target))));
         }
         (answers, additional)
     }
@@ -311,7 +319,7 @@ impl Lookup<'_> {
             // Whether there is such a pod is not looked up: the name says all there is to know.
             [address, namespace] if self.view.is_none_or(|view| view == namespace) => {
                 match address.replace('-', ".").parse() {
-                    Ok(address) => Found::Something(vec![record(name, Data::A(address))]),
+                    Ok(address) => Found::Something(vec![record(name, RData::A(A(address)))]),
                     Err(_) => Found::Nothing,
                 }
             }
@@ -348,12 +356,12 @@ impl Lookup<'_> {
         }
         if unique.is_empty() {
             let is_ours = self.zone.ranges.iter().any(|range| range.place(address).is_some());
-            return if is_ours { self.zone.none(Code::NoSuchName) } else { self.zone.outside() };
+            return if is_ours { self.zone.none(ResponseCode::NXDomain) } else { self.zone.outside() };
         }
-        if !matches!(self.kind, kind::PTR | kind::ANY) {
-            return self.zone.none(Code::Fine);
+        if !matches!(self.kind, RecordType::PTR | RecordType::ANY) {
+            return self.zone.none(ResponseCode::NoError);
         }
-        self.with(unique.into_iter().map(|one| record(name, Data::Ptr(one))).collect(), Vec::new())
+        self.with(unique.into_iter().map(|one| record(name, RData::PTR(PTR(one)))).collect(), Vec::new())
     }
 }
 
@@ -376,11 +384,27 @@ fn member_records(name: &Name, entry: &Entry, wanted: &str) -> Found {
     if addresses.is_empty() {
         return Found::Nothing;
     }
-    Found::Something(addresses.into_iter().map(|address| record(name, Data::A(address))).collect())
+    Found::Something(addresses.into_iter().map(|address| record(name, RData::A(A(address)))).collect())
 }
 
-fn record(name: &Name, data: Data) -> Record {
-    Record { name: name.clone(), seconds: SECONDS, data }
+fn record(name: &Name, data: RData) -> Record {
+    Record::from_rdata(name.clone(), SECONDS, data)
+}
+
+/// The name with these parts, unless one is empty or too long. They are taken as they are: nothing in them is quoted.
+fn name_of<'a>(labels: impl IntoIterator<Item = &'a str>) -> Option<Name> {
+    Name::from_labels(labels.into_iter().map(str::as_bytes)).ok()
+}
+
+/// A name as it is written, with or without the dot at the end.
+fn parse(text: &str) -> Option<Name> {
+    let text = text.strip_suffix('.').unwrap_or(text);
+    name_of(text.split('.').filter(|_| !text.is_empty()))
+}
+
+/// The parts of a name, without capitals. What is no text is no name of ours.
+fn lowercase(name: &Name) -> Option<Vec<String>> {
+    name.iter().map(|label| std::str::from_utf8(label).ok().map(str::to_ascii_lowercase)).collect()
 }
 
 /// The address that such a name is about: `7.0.200.10.in-addr.arpa`.

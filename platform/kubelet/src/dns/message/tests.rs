@@ -1,23 +1,38 @@
+use std::net::Ipv4Addr;
+
+use hickory_proto::rr::rdata::{A, SRV};
+use hickory_proto::rr::{Name, RData, RecordType};
+
 use super::*;
 
-fn question(name: &str, kind: u16, size: Option<u16>) -> Vec<u8> {
+fn name(text: &str) -> Name {
+    let labels = text.split('.').filter(|label| !label.is_empty());
+    Name::from_labels(labels.map(str::as_bytes)).unwrap()
+}
+
+fn question(asked: &str, kind: RecordType, size: Option<u16>) -> Vec<u8> {
     let mut bytes = vec![0x12, 0x34, 0x01, 0x00, 0, 1, 0, 0, 0, 0, 0, u8::from(size.is_some())];
-    bytes.extend_from_slice(Name::parse(name).unwrap().wire());
-    bytes.extend_from_slice(&kind.to_be_bytes());
+    bytes.extend_from_slice(&name(asked).to_bytes().unwrap());
+    bytes.extend_from_slice(&u16::from(kind).to_be_bytes());
     bytes.extend_from_slice(&[0, 1]);
     if let Some(size) = size {
-        bytes.extend_from_slice(&[0, 0, 41]);
-        bytes.extend_from_slice(&size.to_be_bytes());
-        bytes.extend_from_slice(&[0; 6]);
+        bytes.extend_from_slice(&opt(size));
     }
     bytes
 }
 
+fn opt(size: u16) -> Vec<u8> {
+    [&[0, 0, 41], size.to_be_bytes().as_slice(), &[0; 6]].concat()
+}
+
+fn record(name: &Name, data: RData) -> Record {
+    Record::from_rdata(name.clone(), 5, data)
+}
+
 fn addresses(name: &Name, count: u8) -> Answer {
-    let one =
-        |number| Record { name: name.clone(), seconds: 5, data: Data::A(Ipv4Addr::new(10, 0, 0, number)) };
+    let one = |number| record(name, RData::A(A::new(10, 0, 0, number)));
     Answer {
-        code: Code::Fine,
+        code: ResponseCode::NoError,
         answers: (0..count).map(one).collect(),
         authority: Vec::new(),
         additional: Vec::new(),
@@ -30,10 +45,13 @@ fn word(bytes: &[u8], at: usize) -> u16 {
 
 #[test]
 fn an_answer_repeats_the_question_and_shortens_names() {
-    let query = Query::read(&question("Web.Shop.example", kind::A, None)).unwrap();
-    assert_eq!((query.name.to_string().as_str(), query.kind), ("Web.Shop.example.", kind::A));
-    let name = Name::parse("web.shop.EXAMPLE").unwrap();
-    let reply = query.reply(&addresses(&name, 1), query.datagram());
+    let query = Query::read(&question("Web.Shop.example", RecordType::A, None)).unwrap();
+    let asked = query.question.name().clone();
+    assert_eq!(
+        (asked.to_string().as_str(), query.question.query_type()),
+        ("Web.Shop.example.", RecordType::A)
+    );
+    let reply = query.reply(&addresses(&asked, 1), query.datagram()).unwrap();
     let expected = [
         &[0x12, 0x34, 0x85, 0x00, 0, 1, 0, 1, 0, 0, 0, 0][..],
         b"\x03Web\x04Shop\x07example\x00\x00\x01\x00\x01",
@@ -42,50 +60,58 @@ fn an_answer_repeats_the_question_and_shortens_names() {
     ];
     assert_eq!(reply, expected.concat());
 
-    let target = Name::parse("db.shop.example").unwrap();
-    let data = Data::Srv { weight: 100, port: 80, target: target.clone() };
+    let target = name("db.Shop.example");
+    let port = RData::SRV(SRV::new(0, 100, 80, target.clone()));
     let answer = Answer {
-        code: Code::Fine,
-        answers: vec![Record { name: name.clone(), seconds: 5, data }],
+        code: ResponseCode::NoError,
+        answers: vec![record(&asked, port)],
         authority: Vec::new(),
-        additional: vec![Record { name: target, seconds: 5, data: Data::A(Ipv4Addr::LOCALHOST) }],
+        additional: vec![record(&target, RData::A(A(Ipv4Addr::LOCALHOST)))],
     };
-    let reply = query.reply(&answer, query.datagram());
+    let reply = query.reply(&answer, query.datagram()).unwrap();
     let after = &reply[reply.len() - 39..];
-    let whole = [&[0, 0, 0, 100, 0, 80][..], b"\x02db\x04shop\x07example\x00"].concat();
+    let whole = [&[0, 0, 0, 100, 0, 80][..], b"\x02db\x04Shop\x07example\x00"].concat();
     assert_eq!(after[..23], whole, "a target is never shortened");
     assert_eq!(after[23] & 0xc0, 0xc0, "other names are");
 }
 
 #[test]
 fn what_does_not_fit_is_left_out_and_said_to_be() {
-    let name = Name::parse("many.example").unwrap();
-    for (size, limit, all) in [(None, 512, false), (Some(4096), 1232, false), (Some(100), 512, false)] {
-        let query = Query::read(&question("many.example", kind::A, size)).unwrap();
-        let reply = query.reply(&addresses(&name, 200), query.datagram());
-        assert!(reply.len() <= limit && reply.len() > limit - 27, "{}", reply.len());
-        assert_eq!(word(&reply, 2) & 0x0200 == 0, all);
-        let records = usize::from(word(&reply, 6));
-        let opt = usize::from(word(&reply, 10)) * 11;
-        assert_eq!(reply.len(), 12 + 18 + records * 16 + opt, "every record is whole");
+    let long = format!("{0}.{0}.{0}.example", "long".repeat(15));
+    for asked in ["many.example", &long] {
+        let name = name(asked);
+        for (size, limit) in [(None, 512), (Some(4096), 1232), (Some(100), 512)] {
+            let query = Query::read(&question(asked, RecordType::A, size)).unwrap();
+            let reply = query.reply(&addresses(&name, 200), query.datagram()).unwrap();
+            assert!(reply.len() <= limit && reply.len() > limit - 27, "{}", reply.len());
+            assert_ne!(word(&reply, 2) & 0x0200, 0);
+            let records = usize::from(word(&reply, 6));
+            let opt = usize::from(word(&reply, 10)) * 11;
+            let before = Header::LEN + query.question.to_bytes().unwrap().len();
+            assert_eq!(reply.len(), before + records * 16 + opt, "every record is whole");
+            let edns = Message::from_vec(&reply).unwrap().edns;
+            assert_eq!(edns.map(|edns| edns.max_payload()), size.map(|_| LARGEST));
+        }
+        let query = Query::read(&question(asked, RecordType::A, None)).unwrap();
+        let reply = query.reply(&addresses(&name, 200), OVER_TCP).unwrap();
+        assert_eq!((word(&reply, 2) & 0x0200, word(&reply, 6)), (0, 200));
     }
-    let query = Query::read(&question("many.example", kind::A, None)).unwrap();
-    let reply = query.reply(&addresses(&name, 200), OVER_TCP);
-    assert_eq!((word(&reply, 2) & 0x0200, word(&reply, 6)), (0, 200));
 }
 
 #[test]
 fn what_is_no_question_is_refused_or_ignored() {
-    let good = question("a.example", kind::A, Some(1232));
+    let malformed = Unreadable::Answered(0x1234, ResponseCode::FormErr);
+    let good = question("a.example", RecordType::A, Some(1232));
     assert!(Query::read(&good).is_ok());
     for length in 0..good.len() {
         let unreadable = Query::read(&good[..length]).unwrap_err();
         if length < 4 {
             assert_eq!(unreadable, Unreadable::Ignored);
-            assert_eq!(unreadable.reply(), None);
+            assert_eq!(unreadable.reply().unwrap(), None);
         } else {
-            assert_eq!(unreadable, Unreadable::Answered(0x1234, Code::Malformed), "{length}");
-            assert_eq!(unreadable.reply().unwrap()[..4], [0x12, 0x34, 0x80, 0x01]);
+            assert_eq!(unreadable, malformed, "{length}");
+            let reply = [0x12, 0x34, 0x80, 0x01, 0, 0, 0, 0, 0, 0, 0, 0];
+            assert_eq!(unreadable.reply().unwrap().unwrap(), reply);
         }
     }
     let changed = |at: usize, byte: u8| {
@@ -94,9 +120,18 @@ fn what_is_no_question_is_refused_or_ignored() {
         Query::read(&bytes)
     };
     assert_eq!(changed(2, 0x81).unwrap_err(), Unreadable::Ignored, "an answer");
-    assert_eq!(changed(2, 0x28).unwrap_err(), Unreadable::Answered(0x1234, Code::NotImplemented));
-    assert_eq!(changed(5, 2).unwrap_err(), Unreadable::Answered(0x1234, Code::Malformed));
-    assert_eq!(changed(12, 0xc0).unwrap_err(), Unreadable::Answered(0x1234, Code::Malformed));
+    for other in [0x08, 0x10, 0x20, 0x28, 0x78] {
+        let refused = Unreadable::Answered(0x1234, ResponseCode::NotImp);
+        assert_eq!(changed(2, other).unwrap_err(), refused, "{other:x}");
+    }
+    assert_eq!(changed(5, 0).unwrap_err(), malformed);
+    assert_eq!(changed(5, 2).unwrap_err(), malformed);
+    assert_eq!(changed(12, 0xc0).unwrap_err(), malformed);
+    let shortened = [&question(".", RecordType::A, None)[..Header::LEN], &[0xc0, 4, 0, 1, 0, 1]].concat();
+    assert_eq!(Query::read(&shortened).unwrap_err(), malformed, "by what is in the header");
+    let mut twice = [good.clone(), opt(1232)].concat();
+    twice[11] = 2;
+    assert_eq!(Query::read(&twice).unwrap_err(), malformed, "two sizes");
 }
 
 /// A generator of numbers that is the same every time.
@@ -113,9 +148,9 @@ fn numbers(mut seed: u64) -> impl FnMut() -> u64 {
 fn whatever_is_sent_is_answered_or_ignored() {
     let mut next = numbers(0x9e37_79b9_7f4a_7c15);
     let samples = [
-        question("web.shop.svc.cluster.local", kind::A, Some(1232)),
-        question("_http._tcp.web.shop.svc.cluster.local", kind::SRV, None),
-        question(".", kind::ANY, Some(0)),
+        question("web.shop.svc.cluster.local", RecordType::A, Some(1232)),
+        question("_http._tcp.web.shop.svc.cluster.local", RecordType::SRV, None),
+        question(".", RecordType::ANY, Some(0)),
     ];
     for round in 0..50_000_u64 {
         let mut bytes = samples[(round % 3) as usize].clone();
@@ -132,15 +167,16 @@ fn whatever_is_sent_is_answered_or_ignored() {
         }
         match Query::read(&bytes) {
             Ok(query) => {
-                let reply = query.reply(&addresses(&query.name, 40), query.datagram());
-                assert!(reply.len() <= LARGEST && reply[..2] == bytes[..2]);
+                let asked = query.question.name();
+                let reply = query.reply(&addresses(asked, 40), query.datagram()).unwrap();
+                assert!(reply.len() <= query.datagram() && reply[..2] == bytes[..2]);
                 // What was read is what was asked.
-                let (name, _) = Name::read(&reply, HEADER).unwrap();
-                assert_eq!(name, query.name);
-                assert!(query.name.labels().all(|label| !label.is_empty() && label.len() <= 63));
-                let _ = query.name.lowercase();
+                let end = Header::LEN + query.question.to_bytes().unwrap().len();
+                assert_eq!(reply[Header::LEN..end], bytes[Header::LEN..end]);
+                let read = Message::from_vec(&reply).unwrap();
+                assert!(read.answers.iter().all(|record| record.name == *asked));
             }
-            Err(unreadable) => drop(unreadable.reply()),
+            Err(unreadable) => drop(unreadable.reply().unwrap()),
         }
     }
 }

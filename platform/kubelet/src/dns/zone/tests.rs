@@ -50,60 +50,61 @@ fn zone() -> Zone {
 
 fn shown(answer: &Answer) -> Vec<String> {
     let data = |record: &Record| match &record.data {
-        Data::A(address) => address.to_string(),
-        Data::Ns(name) => format!("NS {name}"),
-        Data::Cname(name) => format!("CNAME {name}"),
-        Data::Ptr(name) => name.to_string(),
-        Data::Srv { weight, port, target } => format!("SRV {weight} {port} {target}"),
-        Data::Soa { .. } => "SOA".to_owned(),
-        Data::Txt(text) => (*text).to_owned(),
+        RData::NS(name) => format!("NS {name}"),
+        RData::CNAME(name) => format!("CNAME {name}"),
+        RData::SRV(SRV { weight, port, target, .. }) => format!("SRV {weight} {port} {target}"),
+        RData::SOA(_) => "SOA".to_owned(),
+        other => other.to_string(),
     };
     answer.answers.iter().map(data).collect()
 }
 
-fn ask(name: &str, kind: u16) -> Answer {
-    zone().answer(&directory(), (&Name::parse(name).unwrap(), kind), None, 0)
+fn ask(name: &str, kind: RecordType) -> Answer {
+    zone().answer(&directory(), (&parse(name).unwrap(), kind), None, 0)
 }
 
-fn asked(name: &str, kind: u16) -> Vec<String> {
+fn asked(name: &str, kind: RecordType) -> Vec<String> {
     let answer = ask(name, kind);
-    assert_eq!(answer.code, Code::Fine, "{name}");
+    assert_eq!(answer.code, ResponseCode::NoError, "{name}");
     assert_ne!(answer.answers.is_empty(), answer.authority.is_empty(), "nothing comes with its authority");
     shown(&answer)
 }
 
 #[test]
 fn services_have_addresses_and_headless_ones_those_of_their_pods() {
-    assert_eq!(asked("web.shop.svc.cluster.local", kind::A), ["10.96.0.20"]);
-    assert_eq!(asked("WEB.Shop.Svc.Cluster.Local", kind::A), ["10.96.0.20"]);
-    assert!(asked("web.shop.svc.cluster.local", 28).is_empty(), "no addresses of version 6");
-    assert_eq!(asked("db.shop.svc.cluster.local", kind::A), ["10.200.0.5", "10.200.0.7"]);
-    assert_eq!(asked("all.shop.svc.cluster.local", kind::A), ["10.200.0.5", "10.200.0.6", "10.200.0.7"]);
-    assert_eq!(asked("db-0.db.shop.svc.cluster.local", kind::A), ["10.200.0.5"]);
-    assert_eq!(asked("10-200-0-7.db.shop.svc.cluster.local", kind::A), ["10.200.0.7"]);
-    assert_eq!(asked("10-1-2-3.shop.pod.cluster.local", kind::A), ["10.1.2.3"]);
-    assert_eq!(asked("dns-version.cluster.local", kind::TXT), ["1.1.0"]);
+    assert_eq!(asked("web.shop.svc.cluster.local", RecordType::A), ["10.96.0.20"]);
+    assert_eq!(asked("WEB.Shop.Svc.Cluster.Local", RecordType::A), ["10.96.0.20"]);
+    assert!(asked("web.shop.svc.cluster.local", RecordType::AAAA).is_empty(), "no addresses of version 6");
+    assert_eq!(asked("db.shop.svc.cluster.local", RecordType::A), ["10.200.0.5", "10.200.0.7"]);
+    assert_eq!(
+        asked("all.shop.svc.cluster.local", RecordType::A),
+        ["10.200.0.5", "10.200.0.6", "10.200.0.7"]
+    );
+    assert_eq!(asked("db-0.db.shop.svc.cluster.local", RecordType::A), ["10.200.0.5"]);
+    assert_eq!(asked("10-200-0-7.db.shop.svc.cluster.local", RecordType::A), ["10.200.0.7"]);
+    assert_eq!(asked("10-1-2-3.shop.pod.cluster.local", RecordType::A), ["10.1.2.3"]);
+    assert_eq!(asked("dns-version.cluster.local", RecordType::TXT), ["1.1.0"]);
 
-    let name = Name::parse("db.shop.svc.cluster.local").unwrap();
-    let second = zone().answer(&directory(), (&name, kind::A), None, 1);
+    let name = parse("db.shop.svc.cluster.local").unwrap();
+    let second = zone().answer(&directory(), (&name, RecordType::A), None, 1);
     assert_eq!(shown(&second), ["10.200.0.7", "10.200.0.5"], "they take turns");
 }
 
 #[test]
 fn ports_are_found_by_name() {
-    let answer = ask("_http._tcp.web.shop.svc.cluster.local", kind::SRV);
+    let answer = ask("_http._tcp.web.shop.svc.cluster.local", RecordType::SRV);
     assert_eq!(shown(&answer), ["SRV 100 80 web.shop.svc.cluster.local."]);
-    assert_eq!(answer.additional[0].data, Data::A([10, 96, 0, 20].into()));
+    assert_eq!(answer.additional[0].data, RData::A(A::new(10, 96, 0, 20)));
     assert_eq!(
-        asked("_sql._tcp.db.shop.svc.cluster.local", kind::SRV),
+        asked("_sql._tcp.db.shop.svc.cluster.local", RecordType::SRV),
         ["SRV 50 5432 db-0.db.shop.svc.cluster.local.", "SRV 50 5432 10-200-0-7.db.shop.svc.cluster.local."]
     );
-    assert_eq!(asked("web.shop.svc.cluster.local", kind::SRV).len(), 2, "all ports");
-    assert!(asked("_http._tcp.web.shop.svc.cluster.local", kind::A).is_empty());
+    assert_eq!(asked("web.shop.svc.cluster.local", RecordType::SRV).len(), 2, "all ports");
+    assert!(asked("_http._tcp.web.shop.svc.cluster.local", RecordType::A).is_empty());
     for nothing in ["_http._udp.web.shop", "_ftp._tcp.web.shop", "http._tcp.web.shop", "_._tcp.web.shop"] {
         assert_eq!(
-            ask(&format!("{nothing}.svc.cluster.local"), kind::SRV).code,
-            Code::NoSuchName,
+            ask(&format!("{nothing}.svc.cluster.local"), RecordType::SRV).code,
+            ResponseCode::NXDomain,
             "{nothing}"
         );
     }
@@ -111,24 +112,24 @@ fn ports_are_found_by_name() {
 
 #[test]
 fn names_for_other_names_are_followed_inside() {
-    assert_eq!(asked("away.shop.svc.cluster.local", kind::A), ["CNAME www.example.org."]);
+    assert_eq!(asked("away.shop.svc.cluster.local", RecordType::A), ["CNAME www.example.org."]);
     let near = "CNAME web.shop.svc.cluster.local.";
-    assert_eq!(asked("near.shop.svc.cluster.local", kind::A), [near, "10.96.0.20"]);
-    assert_eq!(asked("near.shop.svc.cluster.local", 28), [near]);
-    assert_eq!(asked("round.shop.svc.cluster.local", kind::A).len(), CHAIN);
+    assert_eq!(asked("near.shop.svc.cluster.local", RecordType::A), [near, "10.96.0.20"]);
+    assert_eq!(asked("near.shop.svc.cluster.local", RecordType::AAAA), [near]);
+    assert_eq!(asked("round.shop.svc.cluster.local", RecordType::A).len(), CHAIN);
 }
 
 #[test]
 fn addresses_have_names() {
-    assert_eq!(asked("20.0.96.10.in-addr.arpa", kind::PTR), ["web.shop.svc.cluster.local."]);
-    assert_eq!(asked("9.0.200.10.in-addr.arpa", kind::PTR), ["10-200-0-9.shop.pod.cluster.local."]);
+    assert_eq!(asked("20.0.96.10.in-addr.arpa", RecordType::PTR), ["web.shop.svc.cluster.local."]);
+    assert_eq!(asked("9.0.200.10.in-addr.arpa", RecordType::PTR), ["10-200-0-9.shop.pod.cluster.local."]);
     assert_eq!(
-        asked("5.0.200.10.in-addr.arpa", kind::PTR),
+        asked("5.0.200.10.in-addr.arpa", RecordType::PTR),
         ["db-0.all.shop.svc.cluster.local.", "db-0.db.shop.svc.cluster.local."]
     );
-    assert!(asked("20.0.96.10.in-addr.arpa", kind::A).is_empty());
-    assert_eq!(ask("21.0.96.10.in-addr.arpa", kind::PTR).code, Code::NoSuchName);
-    assert_eq!(ask("1.1.168.192.in-addr.arpa", kind::PTR).code, Code::Refused);
+    assert!(asked("20.0.96.10.in-addr.arpa", RecordType::A).is_empty());
+    assert_eq!(ask("21.0.96.10.in-addr.arpa", RecordType::PTR).code, ResponseCode::NXDomain);
+    assert_eq!(ask("1.1.168.192.in-addr.arpa", RecordType::PTR).code, ResponseCode::Refused);
 }
 
 #[test]
@@ -136,37 +137,37 @@ fn what_does_not_exist_is_told_from_what_has_no_such_record() {
     for empty in
         ["cluster.local", "svc.cluster.local", "shop.svc.cluster.local", "_tcp.web.shop.svc.cluster.local"]
     {
-        assert!(asked(empty, kind::A).is_empty(), "{empty}");
+        assert!(asked(empty, RecordType::A).is_empty(), "{empty}");
     }
     for nothing in
         ["no", "no.shop.svc", "web.no.svc", "no.svc", "x.db.shop.svc", "empty.shop.svc", "x.shop.pod"]
     {
-        let answer = ask(&format!("{nothing}.cluster.local"), kind::A);
-        assert_eq!((answer.code, answer.authority.len()), (Code::NoSuchName, 1), "{nothing}");
+        let answer = ask(&format!("{nothing}.cluster.local"), RecordType::A);
+        assert_eq!((answer.code, answer.authority.len()), (ResponseCode::NXDomain, 1), "{nothing}");
     }
-    assert_eq!(asked("cluster.local", kind::SOA), ["SOA"]);
+    assert_eq!(asked("cluster.local", RecordType::SOA), ["SOA"]);
     for outside in ["example.org", "local", "xcluster.local", "."] {
-        assert_eq!(ask(outside, kind::A).code, Code::Refused);
+        assert_eq!(ask(outside, RecordType::A).code, ResponseCode::Refused);
     }
     let unknown = Zone { outside: OutsideNames::Unknown, ..zone() };
-    let answer = unknown.answer(&directory(), (&Name::parse("example.org").unwrap(), kind::A), None, 0);
-    assert_eq!(answer.code, Code::NoSuchName);
+    let answer = unknown.answer(&directory(), (&parse("example.org").unwrap(), RecordType::A), None, 0);
+    assert_eq!(answer.code, ResponseCode::NXDomain);
 }
 
 #[test]
 fn who_sees_one_namespace_sees_no_other() {
-    let seen = |name: &str, kind: u16| {
-        zone().answer(&directory(), (&Name::parse(name).unwrap(), kind), Some("other"), 0)
+    let seen = |name: &str, kind: RecordType| {
+        zone().answer(&directory(), (&parse(name).unwrap(), kind), Some("other"), 0)
     };
-    assert_eq!(shown(&seen("web.other.svc.cluster.local", kind::A)), ["10.96.0.30"]);
+    assert_eq!(shown(&seen("web.other.svc.cluster.local", RecordType::A)), ["10.96.0.30"]);
     for (hidden, kind) in [
-        ("web.shop.svc.cluster.local", kind::A),
-        ("shop.svc.cluster.local", kind::A),
-        ("_http._tcp.web.shop.svc.cluster.local", kind::SRV),
-        ("10-1-2-3.shop.pod.cluster.local", kind::A),
-        ("20.0.96.10.in-addr.arpa", kind::PTR),
+        ("web.shop.svc.cluster.local", RecordType::A),
+        ("shop.svc.cluster.local", RecordType::A),
+        ("_http._tcp.web.shop.svc.cluster.local", RecordType::SRV),
+        ("10-1-2-3.shop.pod.cluster.local", RecordType::A),
+        ("20.0.96.10.in-addr.arpa", RecordType::PTR),
     ] {
-        assert_eq!(seen(hidden, kind).code, Code::NoSuchName, "{hidden}");
+        assert_eq!(seen(hidden, kind).code, ResponseCode::NXDomain, "{hidden}");
     }
 }
 
@@ -174,15 +175,18 @@ fn who_sees_one_namespace_sees_no_other() {
 fn what_changes_and_goes_is_forgotten_at_every_name() {
     let mut directory = directory();
     let key = ObjectKey::namespaced("other", "web");
-    let answer = |directory: &Directory, name: &str, kind: u16| {
-        shown(&zone().answer(directory, (&Name::parse(name).unwrap(), kind), None, 0))
+    let answer = |directory: &Directory, name: &str, kind: RecordType| {
+        shown(&zone().answer(directory, (&parse(name).unwrap(), kind), None, 0))
     };
     let moved = serde_json::from_value(json!({"spec": {"clusterIP": "10.96.0.31"}})).unwrap();
     directory.put(&key, Some((Arc::new(moved), Vec::new())));
-    assert_eq!(answer(&directory, "web.other.svc.cluster.local", kind::A), ["10.96.0.31"]);
-    assert!(answer(&directory, "30.0.96.10.in-addr.arpa", kind::PTR).is_empty());
-    assert_eq!(answer(&directory, "31.0.96.10.in-addr.arpa", kind::PTR), ["web.other.svc.cluster.local."]);
+    assert_eq!(answer(&directory, "web.other.svc.cluster.local", RecordType::A), ["10.96.0.31"]);
+    assert!(answer(&directory, "30.0.96.10.in-addr.arpa", RecordType::PTR).is_empty());
+    assert_eq!(
+        answer(&directory, "31.0.96.10.in-addr.arpa", RecordType::PTR),
+        ["web.other.svc.cluster.local."]
+    );
     directory.put(&key, None);
-    assert!(answer(&directory, "31.0.96.10.in-addr.arpa", kind::PTR).is_empty());
+    assert!(answer(&directory, "31.0.96.10.in-addr.arpa", RecordType::PTR).is_empty());
     assert!(!directory.has_namespace("other"));
 }
