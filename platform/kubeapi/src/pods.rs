@@ -18,6 +18,7 @@ use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, RootCertStore};
 use serde_json::{Value, json};
 use tokio::net::TcpStream;
+use tokio::time::{Instant, timeout_at};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 use tracing::debug;
@@ -42,6 +43,8 @@ pub trait NodeDialer: Send + Sync {
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 const KUBELET_PORT: u16 = 10250;
 const DEFAULT_ACCOUNT: &str = "default";
+/// How long a pod waits for the `default` account of its namespace.
+const DEFAULT_ACCOUNT_PATIENCE: Duration = Duration::from_secs(5);
 
 /// The way to the kubelets, and what they are shown.
 pub(crate) struct Kubelets {
@@ -303,8 +306,7 @@ fn pod_name(pod: &Value) -> &str {
     pod["metadata"]["name"].as_str().unwrap_or_default()
 }
 
-/// Gives a pod its identity: the service account it names, or the namespace's `default`. One that names none while there
-/// is no `default` yet runs without; whoever needs an identity says so, and is refused until there is one.
+/// Gives a pod its identity: the service account it names, or the namespace's `default`.
 async fn identify(
     server: &Server,
     resource: &Resource,
@@ -316,20 +318,42 @@ async fn identify(
         return borrowed.map_or(Ok(()), |why| Err(Failure::forbidden(resource, pod_name(pod), why)));
     }
     let named = pod["spec"]["serviceAccountName"].as_str().filter(|name| !name.is_empty());
-    let account = named.unwrap_or(DEFAULT_ACCOUNT).to_owned();
+    let name = named.unwrap_or(DEFAULT_ACCOUNT).to_owned();
+    let Some(account) = account(server, namespace, &name).await? else {
+        let why = format!(
+            "error looking up service account {namespace}/{name}: serviceaccount \"{name}\" not found"
+        );
+        return Err(Failure::forbidden(resource, pod_name(pod), why));
+    };
+    let suffix = names::generated("", rand::random());
+    if let Some(why) = strategy::pod::admit(pod, &account, &suffix) {
+        return Err(Failure::forbidden(resource, pod_name(pod), why));
+    }
+    Ok(())
+}
+
+/// A service account. A namespace gets its `default` right after it was made, by a controller: whoever is quicker than
+/// that waits for it rather than having to ask again.
+async fn account(server: &Server, namespace: &str, name: &str) -> Result<Option<Value>, Failure> {
     let accounts = server.built_in("", "serviceaccounts")?;
-    match server.storage.get(&accounts, namespace, &account).await? {
-        Some(found) => {
-            let suffix = names::generated("", rand::random());
-            strategy::pod::admit(pod, &found.value, &suffix);
-            Ok(())
+    let mut known = server.storage.cache().subscribe();
+    let deadline = Instant::now() + DEFAULT_ACCOUNT_PATIENCE;
+    loop {
+        let touched = server.storage.cache().touched("serviceaccounts");
+        if let Some(found) = server.storage.get(&accounts, namespace, name).await? {
+            return Ok(Some(found.value));
         }
-        None if account == DEFAULT_ACCOUNT => Ok(()),
-        None => {
-            let why = format!(
-                "error looking up service account {namespace}/{account}: serviceaccount \"{account}\" not found"
-            );
-            Err(Failure::forbidden(resource, pod_name(pod), why))
+        if name != DEFAULT_ACCOUNT {
+            return Ok(None);
+        }
+        let another = async {
+            // The sender is the server's, so waiting cannot fail.
+            while server.storage.cache().touched("serviceaccounts") == touched
+                && known.changed().await.is_ok()
+            {}
+        };
+        if timeout_at(deadline, another).await.is_err() {
+            return Ok(None);
         }
     }
 }

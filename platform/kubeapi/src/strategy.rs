@@ -175,6 +175,9 @@ pub(crate) fn warnings(resource: &Resource, object: &mut Value) -> Vec<String> {
     if resource.is("apiextensions.k8s.io", "customresourcedefinitions") {
         warnings.extend(definition::warnings(object));
     }
+    if resource.is("", "serviceaccounts") {
+        warnings.extend(pod::mountable::warning(object));
+    }
     warnings
 }
 

@@ -5,11 +5,16 @@
 
 use std::fmt;
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
+use futures::{StreamExt as _, TryStreamExt as _};
+use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
+use kube::api::{PostParams, WatchEvent, WatchParams};
 use kube::config::{KubeConfigOptions, Kubeconfig as ClientConfig};
+use kube::{Api, ResourceExt as _};
 use pilothouse_http::{CertificateSource, TlsFiles};
 use pilothouse_pki::{
     Authority, AuthorityRequest, Bundle, Credential, Identity, KeyAlgorithm, Kubeconfig, LeafRequest,
@@ -193,6 +198,32 @@ impl Cluster {
     /// When there is no making one.
     pub async fn admin(&self) -> Result<kube::Client> {
         self.client("admin", &["system:masters"]).await
+    }
+
+    /// Gives every namespace the account that its pods run as, for as long as the server runs: what a controller does
+    /// where there are controllers.
+    ///
+    /// # Errors
+    ///
+    /// When there is no client for it.
+    pub async fn keep_accounts(&self) -> Result<()> {
+        let client = self.admin().await?;
+        let shutdown = self.tasks.shutdown().clone();
+        self.tasks.spawn("accounts", OnExit::Expendable, async move {
+            let namespaces: Api<Namespace> = Api::all(client.clone());
+            let watch = namespaces.watch(&WatchParams::default(), "0").await?;
+            let mut events = pin!(watch.take_until(shutdown.requested()));
+            while let Some(event) = events.try_next().await? {
+                let WatchEvent::Added(namespace) = event else { continue };
+                let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), &namespace.name_any());
+                let mut account = ServiceAccount::default();
+                account.metadata.name = Some("default".to_owned());
+                // It may be there already, or the namespace gone again.
+                let _ = accounts.create(&PostParams::default(), &account).await;
+            }
+            Ok(())
+        });
+        Ok(())
     }
 
     /// What ends the server. It has a reason before anybody asked if the server failed.

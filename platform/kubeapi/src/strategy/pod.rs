@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::{ensure_object, fill, items, items_mut, text};
 
+pub(super) mod mountable;
 pub(super) mod running;
 pub(super) mod validation;
 
@@ -162,8 +163,13 @@ pub(crate) fn borrowed_by_mirror(pod: &Value) -> Option<&'static str> {
     sources().any(token).then_some("a mirror pod may not use ServiceAccountToken volume projections")
 }
 
-/// What admission adds to a pod, beyond defaults, once its service account is known: pull secrets and credentials. `suffix` makes the volume's name unique.
-pub(crate) fn admit(pod: &mut Value, account: &Value, suffix: &str) {
+/// What admission adds to a pod, beyond defaults, once its service account is known: pull secrets and credentials. `suffix`
+/// makes the volume's name unique. Returns why the account does not let the pod in, if it does not.
+pub(crate) fn admit(pod: &mut Value, account: &Value, suffix: &str) -> Option<String> {
+    let refused = mountable::refused(&pod["spec"], account);
+    if refused.is_some() {
+        return refused;
+    }
     let name = text(account, "/metadata/name").to_owned();
     let spec = &mut pod["spec"];
     spec["serviceAccountName"] = json!(name);
@@ -178,6 +184,7 @@ pub(crate) fn admit(pod: &mut Value, account: &Value, suffix: &str) {
     if automount {
         mount_credentials(spec, &format!("kube-api-access-{suffix}"));
     }
+    None
 }
 
 fn mount_credentials(spec: &mut Value, volume: &str) {

@@ -23,7 +23,7 @@ async fn node(cluster: &Cluster, name: &str) -> Client {
 /// A pod on a node, with everything that a pod can name.
 async fn furnish(admin: &Client) -> Pod {
     let accounts: Api<ServiceAccount> = Api::namespaced(admin.clone(), "default");
-    for name in ["default", "cook", "guest"] {
+    for name in ["cook", "guest"] {
         let account = object(json!({ "metadata": { "name": name } }));
         accounts.create(&PostParams::default(), &account).await.unwrap();
     }

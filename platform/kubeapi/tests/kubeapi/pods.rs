@@ -1,12 +1,14 @@
 //! Pods' identities and logs.
 
+use std::pin::pin;
+
 use axum::Router;
 use axum::extract::{Extension, Path, Query};
 use axum::routing::get;
 use futures::{AsyncReadExt as _, io::AsyncRead};
 use k8s_openapi::api::core::v1::{Node, Pod, ServiceAccount};
 use kube::Api;
-use kube::api::{LogParams, PostParams};
+use kube::api::{DeleteParams, LogParams, ObjectMeta, PostParams};
 use pilothouse_http::{Exposure, Listener, ListenerConfig, Metrics, Peer, Stack, TlsFiles};
 use pilothouse_pki::{LeafRequest, Subject};
 use pilothouse_runtime::{Clock, OnExit};
@@ -42,6 +44,35 @@ async fn a_pod_gets_the_credentials_of_its_service_account() {
     let volume = made.volumes.unwrap().into_iter().find(|volume| volume.projected.is_some()).unwrap();
     let mount = made.containers[0].volume_mounts.clone().unwrap();
     assert!(mount.iter().any(|mount| mount.name == volume.name));
+    cluster.stop().await;
+}
+
+#[tokio::test]
+async fn a_pod_waits_for_the_account_of_a_namespace_that_was_just_made() {
+    let cluster = Cluster::start().await;
+    let client = cluster.admin().await;
+    let (pods, accounts): (Api<Pod>, Api<ServiceAccount>) =
+        (Api::namespaced(client.clone(), "default"), Api::namespaced(client, "default"));
+    let account = accounts.get("default").await.unwrap();
+    let account = ServiceAccount {
+        metadata: ObjectMeta { name: account.metadata.name, ..ObjectMeta::default() },
+        ..account
+    };
+    accounts.delete("default", &DeleteParams::default()).await.unwrap();
+    let waiting = pod("early", json!({}));
+    let params = PostParams::default();
+    let mut waiting = pin!(pods.create(&params, &waiting));
+    // Others are answered meanwhile.
+    for _ in 0..3 {
+        tokio::select! {
+            made = &mut waiting => panic!("{made:?}"),
+            other = pods.get_opt("other") => assert!(other.unwrap().is_none()),
+        }
+    }
+    let later = accounts.create(&params, &account);
+    let (made, made_account) = tokio::join!(waiting, later);
+    made_account.unwrap();
+    assert_eq!(made.unwrap().spec.unwrap().service_account_name.as_deref(), Some("default"));
     cluster.stop().await;
 }
 

@@ -7,6 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
+use k8s_openapi::api::core::v1::ServiceAccount;
+use kube::Api;
+use kube::api::PostParams;
 use kube::config::{KubeConfigOptions, Kubeconfig as ClientConfig};
 use pilothouse_http::{CertificateSource, TlsFiles};
 use pilothouse_kubeapi::{Config, Deps, NodeDialer, Service};
@@ -116,8 +119,14 @@ impl Ground {
 }
 
 impl Cluster {
+    /// A server with nothing on it but the account that pods run as: there is no controller to make it.
     pub(crate) async fn start() -> Self {
-        Ground::new().start(Location::memory()).await
+        let cluster = Ground::new().start(Location::memory()).await;
+        let accounts: Api<ServiceAccount> = Api::namespaced(cluster.admin().await, "default");
+        let mut account = ServiceAccount::default();
+        account.metadata.name = Some("default".to_owned());
+        accounts.create(&PostParams::default(), &account).await.unwrap();
+        cluster
     }
 
     /// Stops it and fails if anything is left running, had to be cut, or went wrong.

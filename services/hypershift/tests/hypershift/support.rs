@@ -51,6 +51,7 @@ pub(crate) struct Region {
 impl Region {
     pub(crate) async fn start() -> Self {
         let management = testing::Cluster::start(testing::Options::default()).await.unwrap();
+        management.keep_accounts().await.unwrap();
         let client = management.admin().await.unwrap();
         let writes = Arc::new(AtomicUsize::new(0));
         let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
