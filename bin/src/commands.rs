@@ -17,6 +17,7 @@ pub mod up;
 pub mod version;
 
 mod admin_surface;
+mod images;
 mod location;
 mod region_data;
 mod resource_provider;

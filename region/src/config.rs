@@ -1,5 +1,6 @@
 //! What a region is told about itself.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use crate::data_dir::DataDir;
@@ -22,6 +23,10 @@ pub struct Config {
     pub base_domain: String,
     /// Whether callers of the resource provider are asked who they are.
     pub authentication: Authentication,
+    /// Programs of this machine that pods of the management cluster may name as their image.
+    pub images: BTreeMap<String, PathBuf>,
+    /// Where programs of upstream Kubernetes are, which are images, too.
+    pub upstream: Option<PathBuf>,
 }
 
 /// Whether callers of the resource provider are asked who they are.
@@ -56,6 +61,8 @@ impl Config {
             location: "local".to_owned(),
             base_domain: "pilothouse.test".to_owned(),
             authentication: Authentication::None,
+            images: BTreeMap::new(),
+            upstream: None,
         }
     }
 }

@@ -222,6 +222,8 @@ impl Site {
             isolation: pilothouse_kubelet::Isolation::Namespace,
             volume_root: Some(files.volumes()),
             program: Some(self.config.program.clone()),
+            images: self.config.images.clone(),
+            upstream: self.config.upstream.clone(),
             version: format!("v{KUBERNETES_VERSION}"),
             tls: Some(pilothouse_kubelet::Tls {
                 certificate: serving.certificate,

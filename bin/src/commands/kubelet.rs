@@ -14,6 +14,7 @@ use pilothouse_runtime::config::{self, ConfigArgs};
 use pilothouse_runtime::{Clock, OnExit, Process, block_on, telemetry};
 use prometheus_client::registry::Registry;
 
+use super::images::ImageArgs;
 use crate::{Failure, Hint};
 
 /// How long the kubelet's own requests may take when it is stopped. Pods are left running.
@@ -46,6 +47,8 @@ pub struct Args {
     /// A kubeconfig with the token that lets the node join; it asks for certificates of its own then, and renews them
     #[arg(long, value_name = "FILE")]
     bootstrap_kubeconfig: Option<PathBuf>,
+    #[command(flatten)]
+    images: ImageArgs,
     /// End with this process
     #[arg(long, value_name = "PID", hide = true)]
     parent: Option<i32>,
@@ -108,6 +111,8 @@ impl Args {
         if let Some(path) = &self.bootstrap_kubeconfig {
             config.bootstrap_kubeconfig = Some(absolute(path)?);
         }
+        config.images.extend(self.images.listed());
+        config.upstream = config.upstream.take().or_else(|| self.images.upstream());
         if config.root.as_os_str().is_empty() {
             return Err(anyhow!("the node has no folder")).hint("name one with `--root DIR`");
         }

@@ -12,6 +12,7 @@ use pilothouse_region::{
 use pilothouse_runtime::{Process, Tasks, block_on, telemetry};
 use serde::Serialize;
 
+use super::images::ImageArgs;
 use super::region_data::RegionArgs;
 use super::say;
 use crate::output;
@@ -48,6 +49,8 @@ pub struct Args {
     /// Which events to log: a level, or a list such as `info,pilothouse_store=debug`
     #[arg(long, value_name = "FILTER", env = telemetry::LOG_VARIABLE, hide_env_values = true)]
     log: Option<String>,
+    #[command(flatten)]
+    images: ImageArgs,
     #[command(flatten)]
     ports: PortArgs,
     /// In the background already: where output goes once the region is ready.
@@ -162,6 +165,8 @@ impl Args {
                 PortChoice::Fixed(self.ports.into())
             },
             authentication: self.authentication.into(),
+            images: self.images.listed(),
+            upstream: self.images.upstream(),
             ..Config::new(data_dir.clone())
         };
         let region = Region::start(config, tasks, &say).await.map_err(|error| anyhow!(error)).hint(

@@ -62,6 +62,10 @@ pub struct Config {
     pub isolation: Isolation,
     /// The program of the image `pilothouse`. Without it, the running one.
     pub program: Option<PathBuf>,
+    /// Further images: programs of this machine by name, with a tag (`web:2`) or for every tag (`web`).
+    pub images: BTreeMap<String, PathBuf>,
+    /// A folder with programs of upstream Kubernetes, a folder for each version (`v1.34.1`); they are images, too.
+    pub upstream: Option<PathBuf>,
     /// The Kubernetes version the node says it has.
     pub version: String,
     /// Where the API server asks for logs and programs, in the node's network.
@@ -169,6 +173,8 @@ impl Default for Config {
             volume_root: None,
             isolation: Isolation::None,
             program: None,
+            images: BTreeMap::new(),
+            upstream: None,
             version: "1.33.4".to_owned(),
             listen: SocketAddr::from(([0, 0, 0, 0], 10250)),
             tls: None,

@@ -64,6 +64,7 @@ mod streaming;
 pub use self::config::{Capacity, Config, Isolation, Namespaces, OutsideNames, Taint, Tls};
 pub use self::enter::{Entered, enter};
 pub use self::error::{Error, SystemFailure};
+pub use self::images::check_image;
 pub use self::join::JoinError;
 pub use self::remove::remove;
 pub use self::service::{Deps, Service};

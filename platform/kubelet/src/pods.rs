@@ -70,7 +70,9 @@ pub(crate) struct Surroundings {
     pub(crate) network: Network,
     /// See [`Entered`](crate::Entered).
     pub(crate) network_identity: String,
+    /// This very program, which shims are started from.
     pub(crate) program: PathBuf,
+    pub(crate) images: Images,
     pub(crate) pods: Informer<Pod>,
     pub(crate) services: Informer<Service>,
     pub(crate) metrics: Metrics,
@@ -124,7 +126,7 @@ impl Waker {
 
 impl Pods {
     pub(crate) fn new(surroundings: Surroundings, pool: Pool, waker: Waker) -> Self {
-        let images = Images::new(surroundings.program.clone());
+        let images = surroundings.images.clone();
         let Surroundings { client, clock, config, tasks, .. } = &surroundings;
         let events = Events::start(client.clone(), clock.clone(), config.node_name.clone(), tasks);
         let referenced = Referenced::new(client.clone(), tasks.clone(), waker.clone());

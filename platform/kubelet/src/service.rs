@@ -24,6 +24,7 @@ use crate::config::{Config, Namespaces, Tls};
 use crate::dns::{self, Dns};
 use crate::enter::{self, Entered};
 use crate::error::Error;
+use crate::images::Images;
 use crate::join::{self, Joined, Membership};
 use crate::metrics::Metrics;
 use crate::network::{Neighbours, Network, Pool, Range};
@@ -61,6 +62,7 @@ pub struct Service {
     shutdown: Shutdown,
     network: Network,
     program: PathBuf,
+    images: Images,
     pod_range: Option<Range>,
     service_range: Range,
     dns: Option<dns::Bound>,
@@ -103,6 +105,8 @@ impl Service {
             return Err(Error::Config { key: "root", reason: "it must be an absolute path".to_owned() });
         }
         let program = enter::program(&config).map_err(|failure| Error::setup("the node")(failure.into()))?;
+        let images = Images::try_new(program.clone(), config.images.clone(), config.upstream.clone())
+            .map_err(|reason| Error::Config { key: "images", reason })?;
         let Joined { client, membership } = join::join(&config, &clock).await?;
 
         let shutdown = Shutdown::new();
@@ -144,6 +148,7 @@ impl Service {
             shutdown,
             network,
             program,
+            images,
             pod_range,
             service_range,
             dns,
@@ -391,6 +396,7 @@ impl Service {
             network: self.network.clone(),
             network_identity: self.entered.network.clone(),
             program: self.program.clone(),
+            images: self.images.clone(),
             pods: informer.informer(),
             services,
             metrics: self.metrics.clone(),

@@ -48,7 +48,8 @@ impl Parts<'_> {
             command,
             environment,
             directory: self.container.working_dir.clone().filter(|directory| !directory.is_empty()),
-            program: self.image.program.clone(),
+            program: self.image.program.as_ref().map(|program| program.path.clone()),
+            program_name: self.image.program.as_ref().map(|program| program.name.clone()),
             mounts: self.mounts()?,
             user: number(
                 context.and_then(|one| one.run_as_user),

@@ -58,7 +58,7 @@ pub(crate) fn admit(pod: &Pod, config: &Config, images: &Images) -> Result<(), R
     let refuse = |message: String| Err(Refusal { reason: "NodeRefused", message });
     for container in all_containers(pod).filter(|container| container_is_privileged(container)) {
         let image = container.image.as_deref().unwrap_or_default();
-        let is_ours = images.resolve(image).is_ok_and(|image| image.program.is_some());
+        let is_ours = images.resolve(image).is_ok_and(|image| image.is_ours());
         if !config.allow_host_path || !is_ours {
             return refuse(format!(
                 "container `{}` asks for privileges, which this node gives to nobody else's programs; remove \

@@ -70,6 +70,9 @@ pub(crate) struct Container {
     pub(crate) directory: Option<String>,
     /// The program to be found at [`PROGRAM_FOLDER`].
     pub(crate) program: Option<PathBuf>,
+    /// What it is called there.
+    #[serde(default)]
+    pub(crate) program_name: Option<String>,
     pub(crate) mounts: Vec<Mount>,
     pub(crate) user: Option<u32>,
     pub(crate) group: Option<u32>,
@@ -99,7 +102,7 @@ pub(crate) enum Input {
     Lasting,
 }
 
-/// Where the program of the image `pilothouse` is inside a container.
+/// Where the program of an image is inside a container.
 pub(crate) const PROGRAM_FOLDER: &str = "/opt/pilothouse/bin";
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

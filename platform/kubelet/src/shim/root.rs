@@ -60,8 +60,8 @@ pub(super) fn change(container: &Container) -> Result<(), Failure> {
             .doing(|| format!("making /{folder}"))?;
     }
     if let Some(program) = &container.program {
-        let name = program.file_name().map_or_else(|| "pilothouse".into(), |_| PathBuf::from("pilothouse"));
-        let target = Path::new(PROGRAM_FOLDER).join(name);
+        let target =
+            Path::new(PROGRAM_FOLDER).join(container.program_name.as_deref().unwrap_or("pilothouse"));
         bind(&open(program)?, root.as_fd(), &target.to_string_lossy(), Kind::File, true)?;
     }
     if let Some(group) = container.cgroup.as_ref().filter(|_| container.privileged) {

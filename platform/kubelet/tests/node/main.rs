@@ -11,6 +11,7 @@ use std::sync::Mutex;
 
 mod adoption;
 mod dns;
+mod images;
 mod joining;
 mod kubectl;
 mod many;
@@ -126,6 +127,11 @@ const TESTS: &[(&str, fn())] = &[
         "rootless::an_ordinary_user_runs_pods_and_nodes_in_pods",
         rootless::an_ordinary_user_runs_pods_and_nodes_in_pods,
     ),
+    (
+        "images::upstream_programs_run_and_are_asked_over_grpc",
+        images::upstream_programs_run_and_are_asked_over_grpc,
+    ),
+    ("images::listed_programs_run_under_their_name", images::listed_programs_run_under_their_name),
     ("updates::changes_reach_running_pods", updates::changes_reach_running_pods),
     ("updates::what_was_missing_wakes_who_waits_for_it", updates::what_was_missing_wakes_who_waits_for_it),
     ("visiting::programs_in_pods_are_visited", visiting::programs_in_pods_are_visited),

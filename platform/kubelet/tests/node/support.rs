@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures::future::BoxFuture;
-use k8s_openapi::api::core::v1::{Node as NodeObject, Pod};
+use k8s_openapi::api::core::v1::{Node as NodeObject, Pod, ServiceAccount};
 use kube::api::{LogParams, PostParams};
 use kube::config::{KubeConfigOptions, Kubeconfig as ClientConfig};
 use kube::runtime::wait::{Condition, await_condition};
@@ -192,6 +192,9 @@ impl Cluster {
         };
         change(&mut config);
         let client = connect(&admin).await;
+        if upstream.is_none() {
+            create_account(&client, "default").await;
+        }
         Self { folder, client, config, certificates, kubelet: None, real, shutdown, tasks }
     }
 
@@ -399,6 +402,13 @@ pub(crate) async fn ours(
     let own = tasks.shutdown().clone();
     tasks.spawn("kubeapi", OnExit::StopProcess, async move { Ok(service.run(own).await?) });
     address
+}
+
+/// Makes what pods run as, where no controller does. The authority that would be mounted beside a token is not there either.
+pub(crate) async fn create_account(client: &kube::Client, namespace: &str) {
+    let account = json!({"metadata": {"name": "default"}, "automountServiceAccountToken": false});
+    let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), namespace);
+    accounts.create(&PostParams::default(), &serde_json::from_value(account).unwrap()).await.unwrap();
 }
 
 pub(crate) async fn connect(kubeconfig: &str) -> kube::Client {

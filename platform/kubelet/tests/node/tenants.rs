@@ -11,7 +11,7 @@ use pilothouse_kubelet::{Config, Isolation, Namespaces};
 use serde_json::{Value, json};
 
 use crate::network::{create_service, ready};
-use crate::support::{Cluster, address_of, is_ready, program, run, shell, until, wait_for};
+use crate::support::{Cluster, address_of, create_account, is_ready, program, run, shell, until, wait_for};
 
 /// Two tenants on one node: one with two nodes in pods and pods in those, one with a pod of its own.
 pub(crate) fn they_reach_all_of_their_own_and_nothing_else() {
@@ -42,6 +42,7 @@ pub(crate) fn they_reach_all_of_their_own_and_nothing_else() {
         let namespaces: Api<Namespace> = Api::all(cluster.client.clone());
         let other = serde_json::from_value(json!({"metadata": {"name": "other"}})).unwrap();
         namespaces.create(&PostParams::default(), &other).await.unwrap();
+        create_account(&cluster.client, "other").await;
         let strangers: Api<Pod> = Api::namespaced(cluster.client.clone(), "other");
         let node = cluster.config.node_name.clone();
         let spec_of = |container: Value| json!({"nodeName": node, "containers": [container]});

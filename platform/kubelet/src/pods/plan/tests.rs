@@ -24,7 +24,7 @@ fn words(pod: &Pod, states: &[(&str, ContainerState)], now: i64) -> String {
     let state = State {
         containers: states.iter().map(|(name, state)| ((*name).to_owned(), state.clone())).collect(),
     };
-    let images = Images::new("/bin/pilothouse".into());
+    let images = Images::try_new("/bin/pilothouse".into(), BTreeMap::new(), None).unwrap();
     let (health, failures) = (BTreeMap::new(), BTreeMap::new());
     let plan = plan(&Observed {
         pod,
