@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use k8s_openapi::api::core::v1::Toleration;
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -9,26 +10,46 @@ use serde_json::Value;
 
 use crate::schema;
 
+mod autoscaling;
+mod configuration;
+mod encryption;
 mod etcd;
 mod networking;
+mod platform;
 mod publishing;
+mod reference;
 mod status;
 
-pub use self::etcd::{
-    Etcd, EtcdManagementType, EtcdStorage, EtcdStorageType, ManagedEtcd, PersistentVolumeStorage,
+pub use self::autoscaling::{ClusterAutoscaling, Expander, ScaleDown, Scaling};
+pub use self::configuration::{
+    Capabilities, ClusterConfiguration, ImageContentSource, OlmCatalogPlacement, OptionalCapability,
 };
-pub use self::networking::{AdvertisedAddress, ClusterNetworkEntry, Dns, Networking, ServiceNetworkEntry};
+pub use self::encryption::{
+    Aescbc, AzureKms, AzureKmsKey, Kms, KmsProvider, SecretEncryption, SecretEncryptionType,
+};
+pub use self::etcd::{
+    Etcd, EtcdManagementType, EtcdStorage, EtcdStorageType, EtcdTls, ManagedEtcd, PersistentVolumeStorage,
+    UnmanagedEtcd,
+};
+pub use self::networking::{
+    AdvertisedAddress, ClusterNetworkEntry, Dns, Networking, ServiceNetworkEntry, Switch,
+};
+pub use self::platform::{
+    AgentPlatform, InfraCredentials, KubeVirtPlatform, Platform, PlatformType, StorageClassMapping,
+    StorageDriver, StorageDriverType, StorageMappings, VolumeSnapshotClassMapping,
+};
 pub use self::publishing::{
     LoadBalancerPublishing, NodePortPublishing, PublishedService, PublishingStrategy, PublishingType,
     RoutePublishing, ServicePublishing,
 };
+pub use self::reference::{KeyReference, Reference, Release};
 pub use self::status::{
-    ClusterVersionStatus, ControlPlaneEndpoint, ControlPlaneVersionStatus, HistoryEntry, HistoryState,
-    HostedClusterStatus,
+    ClusterVersionStatus, ControlPlaneEndpoint, ControlPlaneVersionStatus, DesiredRelease, HistoryEntry,
+    HistoryState, HostedClusterStatus,
 };
 
 /// What a hosted cluster should be.
-#[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "hypershift.openshift.io",
     version = "v1beta1",
@@ -52,6 +73,36 @@ pub use self::status::{
     printcolumn = r#"{"name": "DP Progress", "type": "string", "jsonPath": ".status.version.history[0].state", "description": "Progress of the whole cluster", "priority": 1}"#
 )]
 #[serde(rename_all = "camelCase")]
+#[schemars(
+    transform = schema::required(&["services", "pullSecret"]),
+    extend("x-kubernetes-validations" = [
+        schema::irremovable("clusterID"),
+        schema::irremovable("infraID"),
+        schema::irremovable("secretEncryption"),
+        schema::rule(
+            "self.services.size() >= (self.platform.type == 'IBMCloud' ? 3 : 4)",
+            "services has at least 4 entries, or 3 on IBMCloud",
+        ),
+        schema::rule(
+            "self.platform.type == 'IBMCloud' || self.services == oldSelf.services",
+            "services is immutable",
+        ),
+        schema::rule(
+            "self.platform.type != 'Azure' || self.services.all(s, \
+             !(s.service in ['Konnectivity', 'Ignition']) || s.servicePublishingStrategy.type == 'Route')",
+            "Konnectivity and Ignition are published by Route on Azure",
+        ),
+        schema::rule(
+            "self.platform.type != 'Azure' || self.services.all(s, s.service != 'OAuthServer' || \
+             s.servicePublishingStrategy.type in ['Route', 'LoadBalancer'])",
+            "OAuthServer is published by Route or LoadBalancer on Azure",
+        ),
+        schema::rule(
+            "!has(self.serviceAccountSigningKey) || (has(self.issuerURL) && self.issuerURL != '')",
+            "serviceAccountSigningKey requires issuerURL",
+        ),
+    ])
+)]
 pub struct HostedClusterSpec {
     /// The release the cluster runs. Changing it upgrades the cluster.
     pub release: Release,
@@ -60,17 +111,36 @@ pub struct HostedClusterSpec {
     pub control_plane_release: Option<Release>,
     /// A UUID that names the cluster; made up if absent.
     #[serde(rename = "clusterID", skip_serializing_if = "Option::is_none")]
-    #[schemars(extend("x-kubernetes-validations" = schema::immutable("clusterID")))]
+    #[schemars(
+        length(max = 36),
+        regex(pattern = r"^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}$"),
+        extend("x-kubernetes-validations" = schema::immutable("clusterID"))
+    )]
     pub cluster_id: Option<String>,
     /// What the cluster's infrastructure is named after; made up if absent.
     #[serde(rename = "infraID", skip_serializing_if = "Option::is_none")]
-    #[schemars(extend("x-kubernetes-validations" = schema::immutable("infraID")))]
+    #[schemars(
+        length(max = 253),
+        regex(pattern = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"),
+        extend("x-kubernetes-validations" = schema::immutable("infraID"))
+    )]
     pub infra_id: Option<String>,
+    /// Where the graph of possible updates is found, as a URL.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub update_service: Option<String>,
     /// The update channel.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 100))]
     pub channel: Option<String>,
     /// Where the cluster's nodes come from.
     pub platform: Platform,
+    /// Another name of the API server, for which there is a kubeconfig of its own.
+    #[serde(rename = "kubeAPIServerDNSName", skip_serializing_if = "Option::is_none")]
+    #[schemars(
+        length(max = 253),
+        regex(pattern = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$")
+    )]
+    pub kube_api_server_dns_name: Option<String>,
     /// How many replicas the control plane has.
     #[serde(default)]
     #[schemars(extend("x-kubernetes-validations" = schema::immutable("controllerAvailabilityPolicy")))]
@@ -85,88 +155,91 @@ pub struct HostedClusterSpec {
     /// Address ranges.
     #[serde(default)]
     pub networking: Networking,
+    /// How the number of nodes follows the load.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub autoscaling: Option<ClusterAutoscaling>,
+    /// Nodes that come and go by themselves.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::open_object")]
+    pub auto_node: Option<Value>,
     /// Where the cluster's state is kept.
     #[serde(default)]
     pub etcd: Etcd,
     /// How the control plane's services are published.
     #[serde(default)]
+    #[schemars(length(max = 6), extend("x-kubernetes-validations" = publishing::distinct_hosts()))]
     pub services: Vec<ServicePublishing>,
-    /// The Secret with credentials for image registries.
+    /// The Secret with credentials for image registries, in key `.dockerconfigjson`.
     #[serde(default)]
     pub pull_secret: Reference,
-    /// The Secret with the public key of administrators.
+    /// The Secret with the public key of administrators, in key `id_rsa.pub`.
     #[serde(default, skip_serializing_if = "Reference::is_empty")]
     pub ssh_key: Reference,
     /// Who signs service account tokens, as a URL.
     #[serde(rename = "issuerURL", default = "default_issuer")]
     #[schemars(extend("x-kubernetes-validations" = schema::immutable("issuerURL")))]
     pub issuer_url: String,
-    /// The Secret with the key that signs service account tokens.
+    /// The Secret with the key that signs service account tokens, in key `key`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub service_account_signing_key: Option<Reference>,
+    /// What OpenShift's configuration objects would hold inside the cluster.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub configuration: Option<ClusterConfiguration>,
+    /// Settings of the operators that belong to the control plane.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "configuration::of_operators")]
+    pub operator_configuration: Option<Value>,
+    /// The Secret that says where audit records go, in key `webhook-kubeconfig`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-kubernetes-validations" = schema::immutable("auditWebhook")))]
+    pub audit_webhook: Option<Reference>,
+    /// Where images are found besides where their names say.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 255))]
+    pub image_content_sources: Vec<ImageContentSource>,
+    /// The ConfigMap with further authorities to trust, in key `ca-bundle.crt`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub additional_trust_bundle: Option<Reference>,
+    /// How secrets are encrypted where they are stored.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub secret_encryption: Option<SecretEncryption>,
+    /// Whether only certified cryptography is used.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-kubernetes-validations" = schema::immutable("fips")))]
+    pub fips: Option<bool>,
     /// Nothing is reconciled until this time, or for as long as it is `true`.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 4, max = 35), extend("x-kubernetes-validations" = [schema::pause()]))]
     pub paused_until: Option<String>,
+    /// Where the catalogues of operators run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend(
+        "default" = "management",
+        "x-kubernetes-validations" = schema::immutable("olmCatalogPlacement")
+    ))]
+    pub olm_catalog_placement: Option<OlmCatalogPlacement>,
+    /// Which nodes the control plane's pods may run on.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(extend("maxProperties" = 20))]
+    pub node_selector: BTreeMap<String, String>,
+    /// Which taints the control plane's pods tolerate.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "schema::tolerations")]
+    pub tolerations: Vec<Toleration>,
+    /// Labels of the control plane's pods.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(extend("maxProperties" = 20))]
+    pub labels: BTreeMap<String, String>,
+    /// Which optional parts the cluster has.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub capabilities: Option<Capabilities>,
+    /// What of the control plane's metrics goes where.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "configuration::of_monitoring")]
+    pub monitoring: Option<Value>,
     /// Everything else.
     #[serde(flatten)]
     pub other: BTreeMap<String, Value>,
-}
-
-/// An image that stands for a release.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Release {
-    /// The image.
-    #[schemars(length(min = 1, max = 253), regex(pattern = r"^(\w+\S+)$"))]
-    pub image: String,
-}
-
-/// A Secret or ConfigMap in the same namespace.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Reference {
-    /// Its name.
-    #[serde(default)]
-    pub name: String,
-}
-
-/// Where nodes come from.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct Platform {
-    /// Which platform it is.
-    #[serde(rename = "type")]
-    #[schemars(extend("x-kubernetes-validations" = schema::immutable("platform.type")))]
-    pub type_: PlatformType,
-    /// What that platform needs to know.
-    #[serde(flatten)]
-    pub other: BTreeMap<String, Value>,
-}
-
-/// The platforms there are.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub enum PlatformType {
-    /// Amazon Web Services.
-    #[serde(rename = "AWS")]
-    Aws,
-    /// Microsoft Azure.
-    Azure,
-    /// IBM Cloud.
-    #[serde(rename = "IBMCloud")]
-    IbmCloud,
-    /// Virtual machines of KubeVirt.
-    KubeVirt,
-    /// Machines that report themselves.
-    Agent,
-    /// IBM Power Virtual Server.
-    #[serde(rename = "PowerVS")]
-    PowerVs,
-    /// No platform.
-    #[default]
-    None,
-    /// OpenStack.
-    OpenStack,
-    /// Google Cloud.
-    #[serde(rename = "GCP")]
-    Gcp,
 }
 
 /// Whether something survives the loss of a node.
@@ -179,24 +252,56 @@ pub enum AvailabilityPolicy {
     SingleReplica,
 }
 
+// === impl HostedClusterSpec ===
+
+/// What the API server would make of a spec with nothing but its services.
+impl Default for HostedClusterSpec {
+    fn default() -> Self {
+        Self {
+            release: Release::default(),
+            control_plane_release: None,
+            cluster_id: None,
+            infra_id: None,
+            update_service: None,
+            channel: None,
+            platform: Platform::default(),
+            kube_api_server_dns_name: None,
+            controller_availability_policy: AvailabilityPolicy::default(),
+            infrastructure_availability_policy: AvailabilityPolicy::single(),
+            dns: Dns::default(),
+            networking: Networking::default(),
+            autoscaling: None,
+            auto_node: None,
+            etcd: Etcd::default(),
+            services: ServicePublishing::by_routes(),
+            pull_secret: Reference::default(),
+            ssh_key: Reference::default(),
+            issuer_url: default_issuer(),
+            service_account_signing_key: None,
+            configuration: None,
+            operator_configuration: None,
+            audit_webhook: None,
+            image_content_sources: Vec::new(),
+            additional_trust_bundle: None,
+            secret_encryption: None,
+            fips: None,
+            paused_until: None,
+            olm_catalog_placement: None,
+            node_selector: BTreeMap::new(),
+            tolerations: Vec::new(),
+            labels: BTreeMap::new(),
+            capabilities: None,
+            monitoring: None,
+            other: BTreeMap::new(),
+        }
+    }
+}
+
 // === impl AvailabilityPolicy ===
 
 impl AvailabilityPolicy {
     fn single() -> Self {
         Self::SingleReplica
-    }
-}
-
-// === impl Reference ===
-
-impl Reference {
-    /// A reference to the object of this name.
-    pub fn to(name: impl Into<String>) -> Self {
-        Self { name: name.into() }
-    }
-
-    fn is_empty(&self) -> bool {
-        self.name.is_empty()
     }
 }
 

@@ -2,17 +2,31 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use k8s_openapi::jiff::Timestamp;
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{Condition, ConditionStatus, Platform, Reference, Release, schema};
+use crate::{Reference, Release, schema};
+
+mod management;
+mod platform;
+mod status;
+
+pub use self::management::{
+    InPlaceUpgrade, NodePoolManagement, ReplaceStrategy, ReplaceUpgrade, RollingUpdate, UpgradeType,
+};
+pub use self::platform::{
+    AdditionalNetwork, CacheStrategy, DiskImage, HostDevice, KubeVirtCompute, KubeVirtNodePoolPlatform,
+    KubeVirtRootVolume, Multiqueue, NodePoolPlatform, PersistentRootVolume, QosClass,
+};
+pub use self::status::{NodePoolCondition, NodePoolStatus, NodeVersion, NodesInfo};
+
+/// A span of time such as `1h30m`.
+const DURATION: &str = r"^([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+$";
 
 /// What a pool of nodes should be.
-#[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "hypershift.openshift.io",
     version = "v1beta1",
@@ -37,14 +51,28 @@ use crate::{Condition, ConditionStatus, Platform, Reference, Release, schema};
     printcolumn = r#"{"name": "Message", "type": "string", "jsonPath": ".status.conditions[?(@.type==\"Ready\")].message", "description": "Message"}"#
 )]
 #[serde(rename_all = "camelCase")]
+#[schemars(
+    transform = schema::required(&["management"]),
+    extend("x-kubernetes-validations" = [
+        schema::rule("!has(self.replicas) || !has(self.autoScaling)", "replicas and autoScaling exclude each other"),
+        schema::rule(
+            "!has(self.autoScaling) || self.autoScaling.min > 0 || self.platform.type in ['AWS', 'Azure']",
+            "autoScaling.min can be 0 only on AWS and Azure",
+        ),
+    ])
+)]
 pub struct NodePoolSpec {
     /// The cluster the nodes belong to, in the same namespace.
-    #[schemars(extend("x-kubernetes-validations" = schema::immutable("clusterName")))]
+    #[schemars(
+        length(min = 1, max = 253),
+        regex(pattern = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"),
+        extend("x-kubernetes-validations" = schema::immutable("clusterName"))
+    )]
     pub cluster_name: String,
     /// The release the nodes run.
     pub release: Release,
     /// Where the nodes come from; the same as the cluster's.
-    pub platform: Platform,
+    pub platform: NodePoolPlatform,
     /// How many nodes there should be, unless `autoScaling` decides.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
@@ -55,21 +83,39 @@ pub struct NodePoolSpec {
     /// How nodes are replaced and repaired.
     #[serde(default)]
     pub management: NodePoolManagement,
-    /// ConfigMaps with configuration of the nodes.
+    /// ConfigMaps with configuration of the nodes, in key `config`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 10))]
     pub config: Vec<Reference>,
+    /// ConfigMaps with tuning of the nodes, in key `tuning`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 10))]
+    pub tuning_config: Vec<Reference>,
+    /// How long a node that goes may be drained; `0s` for as long as it takes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(regex(pattern = DURATION))]
+    pub node_drain_timeout: Option<String>,
+    /// How long the volumes of a node that goes may take to be detached; `0s` for as long as it takes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(regex(pattern = DURATION))]
+    pub node_volume_detach_timeout: Option<String>,
     /// Labels that a node gets when it is made.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub node_labels: BTreeMap<String, String>,
     /// Taints that a node gets when it is made.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 50))]
     pub taints: Vec<NodeTaint>,
     /// Nothing is reconciled until this time, or for as long as it is `true`.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 4, max = 35), extend("x-kubernetes-validations" = [schema::pause()]))]
     pub paused_until: Option<String>,
     /// The processors of the nodes.
     #[serde(default = "default_arch")]
-    #[schemars(extend("x-kubernetes-validations" = schema::immutable("arch")))]
+    #[schemars(extend(
+        "enum" = ["amd64", "arm64", "ppc64le", "s390x"],
+        "x-kubernetes-validations" = schema::immutable("arch")
+    ))]
     pub arch: String,
     /// Everything else.
     #[serde(flatten)]
@@ -78,6 +124,9 @@ pub struct NodePoolSpec {
 
 /// Bounds of the number of nodes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(extend("x-kubernetes-validations" = [
+    schema::rule("self.max >= self.min", "autoScaling.max is at least autoScaling.min"),
+]))]
 pub struct AutoScaling {
     /// At least.
     #[schemars(range(min = 0))]
@@ -85,32 +134,6 @@ pub struct AutoScaling {
     /// At most.
     #[schemars(range(min = 1))]
     pub max: i32,
-}
-
-/// How nodes are replaced and repaired.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct NodePoolManagement {
-    /// Whether a node is made anew or changed in place.
-    #[serde(default)]
-    #[schemars(extend("x-kubernetes-validations" = schema::immutable("management.upgradeType")))]
-    pub upgrade_type: UpgradeType,
-    /// Whether sick nodes are replaced.
-    #[serde(default)]
-    pub auto_repair: bool,
-    /// Everything else.
-    #[serde(flatten)]
-    pub other: BTreeMap<String, Value>,
-}
-
-/// How nodes change.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub enum UpgradeType {
-    /// A new node takes the place of the old one.
-    #[default]
-    Replace,
-    /// The node stays and changes.
-    InPlace,
 }
 
 /// A taint of a node.
@@ -122,104 +145,31 @@ pub struct NodeTaint {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub value: String,
     /// What happens to pods that do not tolerate it.
+    #[schemars(extend("enum" = ["NoSchedule", "PreferNoSchedule", "NoExecute"]))]
     pub effect: String,
 }
 
-/// What was observed of a pool of nodes.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct NodePoolStatus {
-    /// How many nodes are ready.
-    #[serde(default)]
-    pub replicas: i32,
-    /// The version all of them run.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub version: String,
-    /// What the nodes run, counted.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub nodes_info: Option<NodesInfo>,
-    /// What holds and what does not.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub conditions: Vec<NodePoolCondition>,
-    /// Everything else.
-    #[serde(flatten)]
-    pub other: BTreeMap<String, Value>,
-}
+// === impl NodePoolSpec ===
 
-/// What the nodes of a pool run.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct NodesInfo {
-    /// One entry per pair of versions.
-    #[serde(default)]
-    pub node_versions: Vec<NodeVersion>,
-}
-
-/// How many nodes run this version.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct NodeVersion {
-    /// The release's version.
-    #[serde(default)]
-    pub ocp_version: String,
-    /// The version that the node's kubelet reports.
-    #[serde(default)]
-    pub kubelet_version: String,
-    /// How many are ready.
-    #[serde(default)]
-    pub ready_node_count: i32,
-    /// How many are not.
-    #[serde(default)]
-    pub unready_node_count: i32,
-}
-
-/// One aspect of a pool's state. Unlike other conditions it may have a severity.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct NodePoolCondition {
-    /// What the condition is about.
-    #[serde(rename = "type")]
-    pub type_: String,
-    /// Whether it holds.
-    pub status: ConditionStatus,
-    /// How bad it is when it does not.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub severity: String,
-    /// When `status` last changed.
-    #[schemars(schema_with = "schema::time")]
-    pub last_transition_time: Time,
-    /// Why, in one word for programs.
-    #[serde(default)]
-    pub reason: String,
-    /// Why, in a sentence for people.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub message: String,
-    /// The generation of the object that was looked at.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub observed_generation: Option<i64>,
-}
-
-// === impl NodePoolCondition ===
-
-impl NodePoolCondition {
-    /// A condition observed at `now`.
-    pub fn new(
-        type_: impl Into<String>,
-        status: ConditionStatus,
-        reason: impl Into<String>,
-        message: impl Into<String>,
-        now: Timestamp,
-    ) -> Self {
-        let Condition { type_, status, observed_generation, last_transition_time, reason, message } =
-            Condition::new(type_, status, reason, message, now);
+/// What the API server would make of a spec with no more than it has to have.
+impl Default for NodePoolSpec {
+    fn default() -> Self {
         Self {
-            type_,
-            status,
-            severity: String::new(),
-            last_transition_time,
-            reason,
-            message,
-            observed_generation,
+            cluster_name: String::new(),
+            release: Release::default(),
+            platform: NodePoolPlatform::default(),
+            replicas: None,
+            auto_scaling: None,
+            management: NodePoolManagement::default(),
+            config: Vec::new(),
+            tuning_config: Vec::new(),
+            node_drain_timeout: None,
+            node_volume_detach_timeout: None,
+            node_labels: BTreeMap::new(),
+            taints: Vec::new(),
+            paused_until: None,
+            arch: default_arch(),
+            other: BTreeMap::new(),
         }
     }
 }

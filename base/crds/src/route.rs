@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::CustomResource;
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -64,7 +64,7 @@ pub struct RouteTargetReference {
 #[serde(rename_all = "camelCase")]
 pub struct RoutePort {
     /// Its number or its name.
-    #[schemars(schema_with = "number_or_name")]
+    #[schemars(schema_with = "schema::number_or_text")]
     pub target_port: IntOrString,
 }
 
@@ -158,8 +158,4 @@ impl RouteTargetReference {
 
 fn default_target_kind() -> String {
     "Service".to_owned()
-}
-
-fn number_or_name(_: &mut SchemaGenerator) -> Schema {
-    json_schema!({ "x-kubernetes-int-or-string": true })
 }

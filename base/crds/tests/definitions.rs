@@ -1,6 +1,12 @@
 //! The definitions as files, and objects that go through the types unharmed.
+//!
+//! With `PILOTHOUSE_WRITE_REFERENCE` set, as `cargo xtask crds` does, the files are written instead of compared.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::{env, fs};
 
 use kube::ResourceExt as _;
 use pilothouse_crds::{HostedCluster, ManifestWork, NodePool, Route};
@@ -9,10 +15,30 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 #[test]
-fn every_definition_is_the_one_on_file() {
-    for definition in pilothouse_crds::all() {
-        let text = serde_saphyr::to_string(&definition).unwrap();
-        insta::assert_snapshot!(definition.name_any(), text);
+fn what_is_checked_in_is_what_the_code_says() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../schema/crds");
+    let files: BTreeMap<String, String> = pilothouse_crds::all()
+        .iter()
+        .map(|definition| {
+            (format!("{}.yaml", definition.name_any()), serde_saphyr::to_string(definition).unwrap())
+        })
+        .collect();
+    if env::var_os("PILOTHOUSE_WRITE_REFERENCE").is_some() {
+        let _ = fs::remove_dir_all(&folder);
+        fs::create_dir_all(&folder).unwrap();
+        for (name, text) in &files {
+            fs::write(folder.join(name), text).unwrap();
+        }
+        return;
+    }
+    let found: BTreeMap<String, String> = fs::read_dir(&folder)
+        .unwrap()
+        .map(|entry| entry.unwrap())
+        .map(|entry| (entry.file_name().into_string().unwrap(), fs::read_to_string(entry.path()).unwrap()))
+        .collect();
+    assert!(found.keys().eq(files.keys()), "run `cargo xtask crds`: {:?}", found.keys());
+    for (name, text) in &files {
+        assert!(found[name] == *text, "{name} is stale: run `cargo xtask crds`");
     }
 }
 

@@ -34,6 +34,19 @@ spec:
     name: pull-secret
   dns:
     baseDomain: pilothouse.test
+  services:
+  - service: APIServer
+    servicePublishingStrategy:
+      type: Route
+  - service: Ignition
+    servicePublishingStrategy:
+      type: Route
+  - service: Konnectivity
+    servicePublishingStrategy:
+      type: Route
+  - service: OAuthServer
+    servicePublishingStrategy:
+      type: Route
 ---
 apiVersion: hypershift.openshift.io/v1beta1
 kind: NodePool

@@ -3,6 +3,7 @@
 //! A check is a function from what the workspace is to a list of [`Violation`]s, so that its tests need no
 //! workspace to be broken. Every violation is one line that names a file and the remedy.
 
+mod crds;
 mod deny;
 mod files;
 mod layers;
@@ -54,6 +55,12 @@ enum Verb {
         #[arg(long)]
         check: bool,
     },
+    /// The definitions of custom resources, made from their types.
+    Crds {
+        /// Only say whether they are what the types are.
+        #[arg(long)]
+        check: bool,
+    },
     /// Everything that can be checked.
     Check,
     /// Kubernetes' own programs of the pinned version, in the cache: found, or built with Go.
@@ -83,7 +90,9 @@ fn run(verb: Verb) -> anyhow::Result<()> {
         Verb::Schema { check: true, .. } => &[SCHEMA],
         Verb::Schema { check: false, .. } => return write_schema(&workspace, thaw),
         Verb::Reference { check } => return reference::run(&workspace.root, check),
-        Verb::Check => &[LAYERS, FILES, DENY, SCHEMA],
+        Verb::Crds { check: true } => &[CRDS],
+        Verb::Crds { check: false } => return crds::write(&workspace.root),
+        Verb::Check => &[LAYERS, FILES, DENY, SCHEMA, CRDS],
         Verb::Upstream(args) => return upstream::run(&workspace.root, &args),
         Verb::Types => return types::generate(&workspace),
     };
@@ -109,6 +118,7 @@ const LAYERS: Check = Check {
 const FILES: Check = Check { name: "files", run: files::check };
 const DENY: Check = Check { name: "deny", run: deny::check };
 const SCHEMA: Check = Check { name: "schema", run: |workspace| schema::check(&workspace.root) };
+const CRDS: Check = Check { name: "crds", run: |workspace| crds::check(&workspace.root) };
 
 fn write_schema(workspace: &Workspace, thaw: bool) -> anyhow::Result<()> {
     let mut stdout = io::stdout().lock();

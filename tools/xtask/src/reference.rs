@@ -12,7 +12,7 @@ use anyhow::Context;
 const PAGES: &[(&str, &str)] = &[("pilothouse-kubeapi", "reference::tests::page_is_what_the_code_says")];
 
 /// Tells the tests to write.
-const WRITE: &str = "PILOTHOUSE_WRITE_REFERENCE";
+pub(crate) const WRITE: &str = "PILOTHOUSE_WRITE_REFERENCE";
 
 /// Writes all pages, or only says whether they are what the code says.
 pub(crate) fn run(root: &Path, check: bool) -> anyhow::Result<()> {

@@ -2,6 +2,9 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::schema;
 
 /// How one service is published.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -71,6 +74,7 @@ pub enum PublishingType {
 pub struct RoutePublishing {
     /// The host name; made up if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 253))]
     pub hostname: Option<String>,
 }
 
@@ -79,6 +83,7 @@ pub struct RoutePublishing {
 pub struct LoadBalancerPublishing {
     /// A host name that leads to it.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 253))]
     pub hostname: Option<String>,
 }
 
@@ -86,8 +91,58 @@ pub struct LoadBalancerPublishing {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct NodePortPublishing {
     /// The address of the nodes.
+    #[schemars(length(min = 1, max = 253))]
     pub address: String,
     /// The port; zero for any.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = 65535))]
     pub port: Option<i32>,
+}
+
+// === impl ServicePublishing ===
+
+impl ServicePublishing {
+    /// The services every control plane has, each by a host name at the shared gateway.
+    pub fn by_routes() -> Vec<Self> {
+        [
+            PublishedService::ApiServer,
+            PublishedService::Ignition,
+            PublishedService::Konnectivity,
+            PublishedService::OAuthServer,
+        ]
+        .into_iter()
+        .map(|service| Self {
+            service,
+            service_publishing_strategy: PublishingStrategy::of(PublishingType::Route),
+        })
+        .collect()
+    }
+}
+
+// === impl PublishingStrategy ===
+
+impl PublishingStrategy {
+    /// This way, with nothing said about it.
+    pub fn of(type_: PublishingType) -> Self {
+        Self { type_, route: None, load_balancer: None, node_port: None }
+    }
+}
+
+/// A rule for all services together: no two of them have the same host name.
+pub(crate) fn distinct_hosts() -> Value {
+    let distinct = |member: &str| {
+        let host = |item: &str| format!("{item}.servicePublishingStrategy.{member}");
+        let said = |item: &str| format!("has({0}) && has({0}.hostname)", host(item));
+        schema::rule(
+            &format!(
+                "self.all(a, !({}) || {}.hostname == '' || self.exists_one(b, {} && {1}.hostname == {}.hostname))",
+                said("a"),
+                host("a"),
+                said("b"),
+                host("b"),
+            ),
+            "services have host names of their own",
+        )
+    };
+    json!([distinct("route"), distinct("loadBalancer")])
 }

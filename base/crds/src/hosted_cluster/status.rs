@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Reference, Release};
+use super::Reference;
 use crate::{Condition, schema};
 
 /// What was observed of a hosted cluster.
@@ -27,11 +27,24 @@ pub struct HostedClusterStatus {
     /// The Secret with the administrator's kubeconfig, in key `kubeconfig`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kubeconfig: Option<Reference>,
+    /// The Secret with the kubeconfig for the further name of the API server, in key `kubeconfig`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub custom_kubeconfig: Option<Reference>,
+    /// The Secret with the password of user `kubeadmin`, in key `password`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kubeadmin_password: Option<Reference>,
+    /// The host that nodes are configured by.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ignition_endpoint: Option<String>,
     /// Where the API server is reached.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub control_plane_endpoint: Option<ControlPlaneEndpoint>,
+    /// Where identity providers send users back to, with a gap for the provider's name.
+    #[serde(rename = "oauthCallbackURLTemplate", skip_serializing_if = "Option::is_none")]
+    pub oauth_callback_url_template: Option<String>,
     /// Which processors the release runs on.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("enum" = ["Multi", "AMD64", "ARM64", "PPC64LE", "S390X"]))]
     pub payload_arch: Option<String>,
     /// Everything else.
     #[serde(flatten)]
@@ -43,7 +56,7 @@ pub struct HostedClusterStatus {
 #[serde(rename_all = "camelCase")]
 pub struct ClusterVersionStatus {
     /// What it should run.
-    pub desired: Release,
+    pub desired: DesiredRelease,
     /// What it ran, the newest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub history: Vec<HistoryEntry>,
@@ -63,13 +76,27 @@ pub struct ClusterVersionStatus {
 #[serde(rename_all = "camelCase")]
 pub struct ControlPlaneVersionStatus {
     /// What it should run.
-    pub desired: Release,
+    pub desired: DesiredRelease,
     /// What it ran, the newest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub history: Vec<HistoryEntry>,
     /// The generation of the object that this is about.
     #[serde(default)]
     pub observed_generation: i64,
+    /// Everything else.
+    #[serde(flatten)]
+    pub other: BTreeMap<String, Value>,
+}
+
+/// What a cluster should run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct DesiredRelease {
+    /// The image of the release.
+    #[serde(default)]
+    pub image: String,
+    /// Its version, as far as it is known.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub version: String,
     /// Everything else.
     #[serde(flatten)]
     pub other: BTreeMap<String, Value>,

@@ -2,9 +2,9 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use pilothouse_crds::{
-    AdvertisedAddress, AvailabilityPolicy, ClusterNetworkEntry, Dns, HostedCluster, HostedClusterSpec,
-    ManifestConfig, Networking, Platform, PlatformType, PublishedService, PublishingStrategy, PublishingType,
-    Reference, Release, ResourceIdentifier, RoutePublishing, ServiceNetworkEntry, ServicePublishing,
+    AdvertisedAddress, AvailabilityPolicy, ClusterConfiguration, ClusterNetworkEntry, Dns, HostedCluster,
+    HostedClusterSpec, ManifestConfig, Networking, Platform, PlatformType, PublishedService, Reference,
+    Release, ResourceIdentifier, RoutePublishing, ServiceNetworkEntry, ServicePublishing,
 };
 use serde_json::{Value, json};
 
@@ -21,6 +21,12 @@ pub(super) fn manifest(
     names: &Names,
 ) -> Result<Value, NotWritten> {
     let cluster = &record.cluster;
+    let mut services = ServicePublishing::by_routes();
+    for published in services.iter_mut().filter(|published| published.service == PublishedService::ApiServer)
+    {
+        published.service_publishing_strategy.route =
+            Some(RoutePublishing { hostname: Some(api_host(record)) });
+    }
     let mut spec = HostedClusterSpec {
         release: Release { image: release_image(record, general) },
         infra_id: Some(cluster.id.to_string()),
@@ -29,15 +35,7 @@ pub(super) fn manifest(
         infrastructure_availability_policy: AvailabilityPolicy::SingleReplica,
         dns: Dns { base_domain: cluster.dns.base_domain.clone(), ..Dns::default() },
         networking: networking(record),
-        services: vec![ServicePublishing {
-            service: PublishedService::ApiServer,
-            service_publishing_strategy: PublishingStrategy {
-                type_: PublishingType::Route,
-                route: Some(RoutePublishing { hostname: Some(api_host(record)) }),
-                load_balancer: None,
-                node_port: None,
-            },
-        }],
+        services,
         pull_secret: Reference::to(names.pull_secret()),
         ssh_key: general.ssh_public_key.as_ref().map(|_| Reference::to(names.ssh_key())).unwrap_or_default(),
         issuer_url: "https://kubernetes.default.svc".to_owned(),
@@ -45,7 +43,8 @@ pub(super) fn manifest(
         ..HostedClusterSpec::default()
     };
     if let Some(authentication) = authentication::authentication(record, names) {
-        spec.other.insert("configuration".to_owned(), json!({"authentication": authentication}));
+        spec.configuration =
+            Some(ClusterConfiguration { authentication: Some(authentication), ..Default::default() });
     }
     let mut hosted_cluster = HostedCluster::new(&names.hosted_cluster, spec);
     hosted_cluster.metadata = ObjectMeta {
@@ -108,10 +107,7 @@ pub(super) fn platform(record: &ClusterRecord) -> Platform {
         Value::Object(members) => members.into_iter().filter(|(_, value)| !value.is_null()).collect(),
         _ => serde_json::Map::new(),
     };
-    Platform {
-        type_: PlatformType::Azure,
-        other: std::collections::BTreeMap::from([("azure".to_owned(), Value::Object(details))]),
-    }
+    Platform { type_: PlatformType::Azure, azure: Some(Value::Object(details)), ..Platform::default() }
 }
 
 fn api_host(record: &ClusterRecord) -> String {

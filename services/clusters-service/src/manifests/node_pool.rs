@@ -2,7 +2,7 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use pilothouse_crds::{
-    AutoScaling, ManifestConfig, NodePool, NodePoolManagement, NodePoolSpec, NodeTaint, Platform,
+    AutoScaling, ManifestConfig, NodePool, NodePoolManagement, NodePoolPlatform, NodePoolSpec, NodeTaint,
     PlatformType, Release, ResourceIdentifier, UpgradeType,
 };
 use serde_json::Value;
@@ -24,9 +24,10 @@ pub(super) fn manifest(
     let spec = NodePoolSpec {
         cluster_name: names.hosted_cluster.clone(),
         release: Release { image: format!("{}:{version}", general.release_repository) },
-        platform: Platform {
+        platform: NodePoolPlatform {
             type_: PlatformType::Azure,
-            other: std::collections::BTreeMap::from([("azure".to_owned(), settings::of_machines(asked))]),
+            azure: Some(settings::of_machines(asked)),
+            ..NodePoolPlatform::default()
         },
         replicas: asked.replicas.map(number),
         auto_scaling: asked.autoscaling.map(|scaling| AutoScaling {

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use pilothouse_crds::{
     ClusterVersionStatus, Condition, ConditionStatus, ControlPlaneEndpoint, ControlPlaneVersionStatus,
-    HistoryEntry, HistoryState, HostedClusterStatus, Reference, Release, set_condition,
+    DesiredRelease, HistoryEntry, HistoryState, HostedClusterStatus, Reference, set_condition,
 };
 
 use super::blueprint::{Blueprint, Refusal};
@@ -208,7 +208,11 @@ fn fails(reason: &'static str, message: &str) -> Verdict {
 /// Begins an entry for a new release, and completes it once that release answers.
 fn record_version(status: &mut HostedClusterStatus, blueprint: &Blueprint, observed: &Observed<'_>) {
     let generation = observed.generation.unwrap_or_default();
-    let desired = Release { image: blueprint.release.image.clone() };
+    let desired = DesiredRelease {
+        image: blueprint.release.image.clone(),
+        version: blueprint.release.version.clone(),
+        ..DesiredRelease::default()
+    };
     let mut history = status.version.take().map(|version| version.history).unwrap_or_default();
     let now = Time(Timestamp::from_second(observed.now.as_second()).unwrap_or(observed.now));
     if history.first().is_none_or(|entry| entry.image != desired.image) {

@@ -1,7 +1,7 @@
 use jiff::Timestamp;
 use pilothouse_crds::{
-    AutoScaling, Condition, ConditionStatus, HostedClusterSpec, HostedClusterStatus, NodePoolSpec, Platform,
-    PlatformType,
+    AutoScaling, Condition, ConditionStatus, HostedClusterSpec, HostedClusterStatus, NodePoolPlatform,
+    NodePoolSpec, PlatformType,
 };
 use rstest::rstest;
 
@@ -52,7 +52,7 @@ fn workers_wait_for_a_cluster_that_suits_them(
 #[test]
 fn a_pool_of_another_platform_is_refused() {
     let mut pool = pool("pilothouse/release:4.20.0");
-    pool.spec.platform = Platform { type_: PlatformType::KubeVirt, ..Platform::default() };
+    pool.spec.platform = NodePoolPlatform { type_: PlatformType::KubeVirt, ..NodePoolPlatform::default() };
     let found = obstacle(&pool, &cluster("pilothouse/release:4.20.0", true), None).unwrap();
     assert_eq!(found.condition, "ValidPlatformConfig");
 }

@@ -2,7 +2,8 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use pilothouse_crds::{
-    AppliedManifestWork, HostedCluster, ManagedCluster, ManifestWork, find_condition, is_condition_true,
+    AppliedManifestWork, HostedCluster, ManagedCluster, ManifestWork, ServicePublishing, find_condition,
+    is_condition_true,
 };
 use pilothouse_test_support::eventually;
 use serde_json::{Value, json};
@@ -18,7 +19,10 @@ fn work() -> ManifestWork {
             "metadata": {
                 "name": "first", "namespace": "ocm-local-1", "labels": { "api.openshift.com/id": "1" },
             },
-            "spec": { "release": { "image": "pilothouse/release:4.20.0" }, "platform": { "type": "None" } },
+            "spec": {
+                "release": { "image": "pilothouse/release:4.20.0" }, "platform": { "type": "None" },
+                "services": ServicePublishing::by_routes(), "pullSecret": { "name": "pull" },
+            },
         }),
     ];
     serde_json::from_value(json!({
