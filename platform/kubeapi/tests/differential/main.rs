@@ -9,6 +9,7 @@
 
 mod allowed;
 mod client;
+mod definitions;
 mod difference;
 mod foreign;
 mod normal;
