@@ -48,6 +48,12 @@ pub enum Error {
     /// A custom resource is not served in time.
     #[error("the management cluster does not serve {0}")]
     NotServed(String),
+    /// A custom resource is somebody else's, in other versions than ours.
+    #[error(
+        "the management cluster has a definition {0} that does not serve the version we use; install a release of that \
+         project which does, or remove the definition"
+    )]
+    ForeignDefinition(String),
     /// A store cannot be opened.
     #[error("the store `{}` cannot be opened", .path.display())]
     Store {
