@@ -270,9 +270,12 @@ impl Pods {
     /// The pod's shim with its namespaces, network and volumes, made if they are missing.
     async fn ensure_sandbox(&self, pod: &Pod, local: &Arc<Local>) -> Result<Sandbox, TaskError> {
         if let Some(sandbox) = self.living_sandbox(local).await {
-            if let Err(error) = self.refresh_volumes(pod, local).await {
+            match self.refresh_volumes(pod, local).await {
                 // What runs goes on with what it has; a later pass tries again.
-                warn!(error = %Chain(error.as_ref()), "cannot refresh the volumes of a running pod");
+                Err(error) if local.volumes().is_some() => {
+                    warn!(error = %Chain(error.as_ref()), "cannot refresh the volumes of a running pod");
+                }
+                refreshed => refreshed?,
             }
             return Ok(sandbox);
         }
@@ -285,7 +288,6 @@ impl Pods {
         let group = self.around().cgroups.make_pod(&local.record().uid, &amounts.pod)?;
         self.note_unenforced(pod);
         let address = self.ensure_address(pod, local)?;
-        self.refresh_volumes(pod, local).await?;
         etc::write(&local.folder, pod, &self.around().config, address)?;
         let wanted = protocol::Sandbox {
             hostname: etc::hostname(pod),
@@ -294,14 +296,36 @@ impl Pods {
             cgroup: group,
         };
         write_json(&local.folder.join("sandbox.json"), &wanted)?;
-        let shim = Sandbox::launch(&local.folder, &self.around().program).await?;
-        if !wanted.host_network {
-            self.around().network.attach(address, shim.pid, &local.record().namespace).await?;
-        }
-        local.update_record(|record| record.attached = true)?;
-        let sandbox = self.open(local, shim).await?;
+        // At the same time: what volumes are made of is asked of the API server, and a shim is started from this machine's
+        // disk. Neither is given up for the other's sake; a shim that waits for its volumes is found by the next pass.
+        let (launched, volumes) = tokio::join!(
+            self.launch_shim(local, wanted.host_network, address),
+            self.refresh_volumes(pod, local),
+        );
+        let sandbox = launched?;
         local.set_sandbox(Some(sandbox.clone()));
+        volumes?;
         Ok(sandbox)
+    }
+
+    /// A shim that is connected to the node's network, and to us.
+    async fn launch_shim(
+        &self,
+        local: &Arc<Local>,
+        host_network: bool,
+        address: Ipv4Addr,
+    ) -> Result<Sandbox, TaskError> {
+        let shim = Sandbox::launch(&local.folder, &self.around().program).await?;
+        let attached = async {
+            if !host_network {
+                self.around().network.attach(address, shim.pid, &local.record().namespace).await?;
+            }
+            Ok::<_, TaskError>(())
+        };
+        let (attached, sandbox) = tokio::join!(attached, self.open(local, shim));
+        attached?;
+        local.update_record(|record| record.attached = true)?;
+        Ok(sandbox?)
     }
 
     /// The connection to the pod's shim, made anew if it was lost.
