@@ -81,6 +81,17 @@ impl Keyring {
         Ok(Self(Arc::new(Shared { path: Some(path), keys: RwLock::new(keys) })))
     }
 
+    /// Also opens what was sealed with the keys of another file, which is not changed. None of them seals.
+    pub fn and_open_with(self, path: impl Into<Utf8PathBuf>) -> Result<Self, Error> {
+        let former = read(&path.into())?;
+        let mut keys = self.0.keys.write().unwrap_or_else(PoisonError::into_inner);
+        let new: Vec<_> =
+            former.into_iter().filter(|former| keys.iter().all(|key| key.id != former.id)).collect();
+        keys.splice(0..0, new);
+        drop(keys);
+        Ok(self)
+    }
+
     /// Reads the file again, after another process added or retired a key.
     pub fn reload(&self) -> Result<(), Error> {
         if let Some(path) = &self.0.path {

@@ -29,10 +29,7 @@ impl Store {
     /// Interrupted, it can be repeated; every key that is still needed stays in the file until the end.
     pub async fn rotate_key(&self, retire: bool) -> Result<Rotation, Error> {
         let inner = self.inner();
-        let keyring = inner.keyring.as_ref().ok_or_else(|| Error::Sealing {
-            action: "sealed",
-            problem: "the store was opened without a keyring".to_owned(),
-        })?;
+        let keyring = inner.keyring.as_ref().ok_or_else(no_keyring)?;
         let former = keyring.key_ids();
         let key = keyring.add_key()?;
         let mut resealed = self.seal_anew(keyring, &key).await?;
@@ -50,6 +47,19 @@ impl Store {
         }
         info!(%key, resealed, retired = retired.len(), "rotated the sealing key");
         Ok(Rotation { key, resealed, retired })
+    }
+
+    /// Seals anew whatever is not sealed with the last key of the keyring, past versions included; says how many that
+    /// were. For key files that somebody else looks after: once this returns, nothing needs the former keys.
+    pub async fn seal_with_last_key(&self) -> Result<u64, Error> {
+        let keyring = self.inner().keyring.as_ref().ok_or_else(no_keyring)?;
+        let mut keys = keyring.key_ids();
+        let Some(key) = keys.pop().filter(|_| !keys.is_empty()) else { return Ok(0) };
+        let resealed = self.seal_anew(keyring, &key).await?;
+        if resealed > 0 {
+            info!(%key, resealed, "sealed anew with the last key");
+        }
+        Ok(resealed)
     }
 
     async fn seal_anew(&self, keyring: &Keyring, key: &str) -> Result<u64, Error> {
@@ -78,4 +88,8 @@ impl Store {
             }
         }
     }
+}
+
+fn no_keyring() -> Error {
+    Error::Sealing { action: "sealed", problem: "the store was opened without a keyring".to_owned() }
 }

@@ -136,6 +136,36 @@ async fn the_key_can_be_changed_without_a_trace_in_the_feed(
     assert_eq!(history.changes.len(), 40, "past versions can still be read");
 }
 
+#[rstest]
+#[tokio::test]
+async fn a_store_moves_to_a_key_file_that_somebody_else_looks_after(
+    #[values(Kind::Sqlite, Kind::Postgres)] kind: Kind,
+) {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    let Some(mut fixture) = Fixture::new(kind) else { return };
+    let store = fixture.store().await;
+    plant(&store).await;
+    store.close().await;
+
+    let (given, own) = (fixture.path("given.json"), fixture.path("store.key"));
+    let key = format!("{{\"keys\":[{{\"id\":\"given\",\"key\":\"{}\"}}]}}", "A".repeat(43));
+    std::fs::write(&given, key).unwrap();
+    std::fs::set_permissions(&given, std::fs::Permissions::from_mode(0o400)).unwrap();
+    fixture.keyring = pilothouse_store::Keyring::open(&given).unwrap().and_open_with(&own).unwrap();
+    let store = fixture.store().await;
+    assert_planted(&store).await;
+    assert_eq!(store.seal_with_last_key().await.unwrap(), 40);
+    assert_eq!(store.seal_with_last_key().await.unwrap(), 0);
+    let report = store.check().await.unwrap();
+    assert_eq!(report.sealed.keys().collect::<Vec<_>>(), ["given"]);
+    store.close().await;
+
+    // Whoever looks after the file may now forget the former key.
+    fixture.keyring = pilothouse_store::Keyring::open(&given).unwrap();
+    assert_planted(&fixture.store().await).await;
+}
+
 #[tokio::test]
 async fn a_process_that_still_seals_with_a_retired_key_takes_up_the_new_one() {
     let Some(fixture) = Fixture::new(Kind::Postgres) else { return };
