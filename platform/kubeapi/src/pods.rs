@@ -13,9 +13,11 @@ use http::{HeaderMap, Request, StatusCode};
 use http_body_util::{BodyExt as _, Empty};
 use hyper::body::Incoming;
 use hyper_util::rt::TokioIo;
+use pilothouse_http::CertificateSource;
 use pilothouse_pki::{Bundle, Identity};
+use rustls::client::WantsClientCert;
 use rustls::pki_types::ServerName;
-use rustls::{ClientConfig, RootCertStore};
+use rustls::{ClientConfig, ConfigBuilder, RootCertStore};
 use serde_json::{Value, json};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout_at};
@@ -49,6 +51,7 @@ const DEFAULT_ACCOUNT_PATIENCE: Duration = Duration::from_secs(5);
 /// The way to the kubelets, and what they are shown.
 pub(crate) struct Kubelets {
     nodes: Arc<dyn NodeDialer>,
+    authorities: Bundle,
     tls: Arc<ClientConfig>,
 }
 
@@ -56,22 +59,22 @@ impl Kubelets {
     pub(crate) fn new(
         nodes: Arc<dyn NodeDialer>,
         client: Option<Identity>,
-        authorities: &Bundle,
+        authorities: Bundle,
     ) -> Result<Self, Error> {
-        let mut roots = RootCertStore::empty();
-        roots.add_parsable_certificates(authorities.der().cloned());
-        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-        let builder = ClientConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .map_err(Error::KubeletClient)?
-            .with_root_certificates(roots);
+        let builder = trusting(&authorities)?;
         let tls = match client {
             Some(identity) => builder
                 .with_client_auth_cert(identity.chain_der(), identity.key().to_der())
                 .map_err(Error::KubeletClient)?,
             None => builder.with_no_client_auth(),
         };
-        Ok(Self { nodes, tls: Arc::new(tls) })
+        Ok(Self { nodes, authorities, tls: Arc::new(tls) })
+    }
+
+    /// The same, and kubelets are shown whatever this source has at that moment.
+    pub(crate) fn showing(self, client: CertificateSource) -> Result<Self, Error> {
+        let tls = trusting(&self.authorities)?.with_client_cert_resolver(Arc::new(client));
+        Ok(Self { tls: Arc::new(tls), ..self })
     }
 
     /// A connection into a node's network.
@@ -125,6 +128,16 @@ impl Kubelets {
         let (parts, body) = response.into_parts();
         Ok(Answered { status: parts.status, headers: parts.headers, body, connection: Some(connection) })
     }
+}
+
+fn trusting(authorities: &Bundle) -> Result<ConfigBuilder<ClientConfig, WantsClientCert>, Error> {
+    let mut roots = RootCertStore::empty();
+    roots.add_parsable_certificates(authorities.der().cloned());
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let builder = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(Error::KubeletClient)?;
+    Ok(builder.with_root_certificates(roots))
 }
 
 /// A kubelet's answer, and the connection that has to be driven for more of it to come.

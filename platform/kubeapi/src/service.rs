@@ -74,6 +74,8 @@ struct Parts {
     tokens: Tokens,
     static_tokens: StaticTokens,
     kubelets: Kubelets,
+    /// What they are shown, if that is to be read again.
+    kubelet_client: Option<CertificateSource>,
     allocator: Allocator,
     metrics: Metrics,
 }
@@ -84,7 +86,7 @@ impl Service {
         let minor = minor(&config.version)?;
         let allocator = Allocator::new(&config.service_cidr)?;
         let tokens = Tokens::new(&deps.service_account_key, deps.issuer)?;
-        let kubelets = Kubelets::new(deps.nodes, deps.kubelet_client, &deps.kubelet_authorities)?;
+        let kubelets = Kubelets::new(deps.nodes, deps.kubelet_client, deps.kubelet_authorities)?;
         let registry = deps.registry.sub_registry_with_prefix("kubeapi");
         let http = pilothouse_http::Metrics::new(registry);
         let metrics = Metrics::new(registry);
@@ -97,8 +99,18 @@ impl Service {
         let built_in = Catalogue::built_in(minor);
         let clock = deps.clock;
         let static_tokens = StaticTokens::default();
-        let parts =
-            Parts { config, clock, storage, built_in, tokens, static_tokens, kubelets, allocator, metrics };
+        let parts = Parts {
+            config,
+            clock,
+            storage,
+            built_in,
+            tokens,
+            static_tokens,
+            kubelets,
+            kubelet_client: None,
+            allocator,
+            metrics,
+        };
         Ok(Self { listener, parts, http })
     }
 
@@ -107,6 +119,17 @@ impl Service {
     pub fn with_static_tokens(mut self, tokens: StaticTokens) -> Self {
         self.parts.static_tokens = tokens;
         self
+    }
+
+    /// The same, and what kubelets are shown is read again when it is replaced, as what clients are shown is.
+    ///
+    /// # Errors
+    ///
+    /// If TLS cannot be set up with it.
+    pub fn with_kubelet_client(mut self, client: CertificateSource) -> Result<Self, Error> {
+        self.parts.kubelets = self.parts.kubelets.showing(client.clone())?;
+        self.parts.kubelet_client = Some(client);
+        Ok(self)
     }
 
     /// Where it listens; with the real port if port 0 was asked for.
@@ -125,11 +148,15 @@ impl Service {
             tokens,
             static_tokens,
             kubelets,
+            kubelet_client,
             allocator,
             metrics,
         } = parts;
         config.advertise = config.advertise.or_else(|| Some(listener.local_address()));
         let tasks = Tasks::new("kubeapi", shutdown.clone());
+        if let Some(client) = kubelet_client {
+            client.watch(&tasks);
+        }
         let server = Arc::new(Server {
             config,
             clock,
