@@ -39,7 +39,7 @@ pub struct Config {
     pub listen: SocketAddr,
     /// Where its objects are kept: a database file or a PostgreSQL URL.
     pub store: String,
-    /// The key file of the store. Without it, one beside the database.
+    /// The key file of the store, whose last key seals. Without it, one beside the database.
     pub key_file: Option<PathBuf>,
     /// The Kubernetes version it speaks.
     pub version: String,
@@ -194,7 +194,12 @@ impl ControlPlane {
         }
         let serving =
             TlsFiles { certificate: config.tls_certificate, key: config.tls_key, client_authorities: None };
-        let kubelet_client = Identity::load(&config.kubelet_client_certificate, &config.kubelet_client_key)?;
+        let kubelet_client = TlsFiles {
+            certificate: config.kubelet_client_certificate,
+            key: config.kubelet_client_key,
+            client_authorities: None,
+        };
+        let kubelet_client = CertificateSource::load(kubelet_client, clock.clone())?;
         let tokens = match &config.token_file {
             Some(path) => StaticTokens::parse(&String::from_utf8_lossy(&read(path)?))?,
             None => StaticTokens::default(),
@@ -209,7 +214,7 @@ impl ControlPlane {
             issuer: config.issuer,
             clock: clock.clone(),
             nodes,
-            kubelet_client: Some(kubelet_client),
+            kubelet_client: None,
             kubelet_authorities,
             registry: &mut registry,
         };
@@ -224,7 +229,10 @@ impl ControlPlane {
             nodes_are_neighbours: true,
             ..pilothouse_kubeapi::Config::default()
         };
-        let api = pilothouse_kubeapi::Service::build(api_config, deps).await?.with_static_tokens(tokens);
+        let api = pilothouse_kubeapi::Service::build(api_config, deps)
+            .await?
+            .with_static_tokens(tokens)
+            .with_kubelet_client(kubelet_client)?;
         let address = api.local_address();
         let controllers = config.controllers.then(|| ControllersToBe {
             config: pilothouse_controllers::Config {
@@ -321,10 +329,23 @@ async fn open_store(
     shutdown: &Shutdown,
 ) -> Result<Store, ControlPlaneError> {
     let location: Location = place.parse().map_err(|_| ControlPlaneError::Location(place.to_owned()))?;
-    let key_file = key_file.unwrap_or_else(|| PathBuf::from(format!("{place}.keys")));
-    let keyring = Keyring::open_or_create(key_file.to_string_lossy().into_owned())?;
+    let beside = format!("{place}.keys");
+    let given = key_file.is_some();
+    let keyring = match key_file {
+        // A database that is older than the file may have been sealed with a key of its own.
+        Some(file) if Path::new(&beside).exists() => {
+            Keyring::open(file.to_string_lossy().into_owned())?.and_open_with(beside)?
+        }
+        Some(file) => Keyring::open_or_create(file.to_string_lossy().into_owned())?,
+        None => Keyring::open_or_create(beside)?,
+    };
     let options = Options::new(location, pilothouse_kubeapi::catalog(), shutdown.clone());
-    Ok(Store::open(Options { keyring: Some(keyring), clock: clock.clone(), ..options }).await?)
+    let store = Store::open(Options { keyring: Some(keyring), clock: clock.clone(), ..options }).await?;
+    if given {
+        // Whoever changed the file may forget the former keys as soon as we answer.
+        store.seal_with_last_key().await?;
+    }
+    Ok(store)
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, ControlPlaneError> {
