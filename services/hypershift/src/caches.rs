@@ -4,13 +4,15 @@ use std::fmt::Debug;
 
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod, Secret, Service};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{Api, Client, Resource};
-use pilothouse_crds::{HostedCluster, NodePool, Route};
+use pilothouse_crds::{HostedCluster, HostedControlPlane, NodePool, Route};
 use pilothouse_informer::{Builder, Informer, ObjectKey, watcher};
 use pilothouse_runtime::Tasks;
 use pilothouse_runtime::reconcile::Handle;
 use serde::de::DeserializeOwned;
 
+use crate::hosted_cluster::{Kind, concerns};
 use crate::names::{self, MANAGED_BY, OPERATOR};
 
 /// One cache per kind.
@@ -25,6 +27,7 @@ pub(crate) struct Caches {
     pub(crate) stateful_sets: Informer<StatefulSet>,
     pub(crate) routes: Informer<Route>,
     pub(crate) pods: Informer<Pod>,
+    pub(crate) control_planes: Informer<HostedControlPlane>,
 }
 
 /// The watches behind them, not yet begun: their callbacks need controllers, which need the caches.
@@ -38,6 +41,10 @@ pub(crate) struct Watches {
     stateful_sets: Builder<StatefulSet>,
     routes: Builder<Route>,
     pods: Builder<Pod>,
+    control_planes: Builder<HostedControlPlane>,
+    /// Secrets and ConfigMaps of others, some of which clusters name. Nothing of them is kept but that they are there.
+    foreign_secrets: Builder<Secret>,
+    foreign_config_maps: Builder<ConfigMap>,
 }
 
 // === impl Watches ===
@@ -54,6 +61,13 @@ impl Watches {
             stateful_sets: all(client, ours()),
             routes: all(client, ours()),
             pods: all(client, ours()),
+            control_planes: all(client, ours()),
+            foreign_secrets: all(client, foreign()).trim(|secret: &mut Secret| {
+                *secret = Secret { metadata: bare(&secret.metadata), ..Secret::default() };
+            }),
+            foreign_config_maps: all(client, foreign()).trim(|config_map: &mut ConfigMap| {
+                *config_map = ConfigMap { metadata: bare(&config_map.metadata), ..ConfigMap::default() };
+            }),
         }
     }
 
@@ -68,6 +82,7 @@ impl Watches {
             stateful_sets: self.stateful_sets.informer(),
             routes: self.routes.informer(),
             pods: self.pods.informer(),
+            control_planes: self.control_planes.informer(),
         }
     }
 
@@ -76,6 +91,7 @@ impl Watches {
         let caches = self.caches();
         let wakes = Wakes { clusters: clusters.clone(), pools: pools.clone() };
         let (of_cluster, of_pool) = (wakes.clone(), wakes.clone());
+        let of_foreign = caches.clusters.clone();
         self.clusters
             .on_change(move |cluster| {
                 let key = ObjectKey::of(cluster);
@@ -101,6 +117,15 @@ impl Watches {
         wakes.spawn(self.stateful_sets, tasks, "stateful-sets");
         wakes.spawn(self.routes, tasks, "routes");
         wakes.spawn(self.pods, tasks, "pods");
+        wakes.spawn(self.control_planes, tasks, "control-planes");
+        wakes.spawn_foreign(self.foreign_secrets, Kind::Secret, &of_foreign, tasks, "foreign-secrets");
+        wakes.spawn_foreign(
+            self.foreign_config_maps,
+            Kind::ConfigMap,
+            &of_foreign,
+            tasks,
+            "foreign-config-maps",
+        );
     }
 }
 
@@ -118,6 +143,7 @@ impl Caches {
         self.stateful_sets.synced().await;
         self.routes.synced().await;
         self.pods.synced().await;
+        self.control_planes.synced().await;
     }
 
     /// The pools of a cluster.
@@ -151,6 +177,32 @@ impl Wakes {
     }
 }
 
+impl Wakes {
+    /// Whatever a cluster names wakes it when it comes, changes or goes.
+    fn spawn_foreign<K>(
+        &self,
+        watch: Builder<K>,
+        kind: Kind,
+        clusters: &Informer<HostedCluster>,
+        tasks: &Tasks,
+        name: &str,
+    ) where
+        K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
+    {
+        let (wakes, clusters) = (self.clone(), clusters.clone());
+        watch
+            .on_change(move |object| {
+                let key = ObjectKey::of(object);
+                for cluster in clusters.list_in(key.namespace_or_empty()) {
+                    if concerns(&cluster, kind, &key.name) {
+                        wakes.clusters.wake(ObjectKey::of(cluster.as_ref()));
+                    }
+                }
+            })
+            .spawn(tasks, name);
+    }
+}
+
 fn all<K>(client: &Client, config: watcher::Config) -> Builder<K>
 where
     K: Resource<DynamicType = ()>,
@@ -160,6 +212,20 @@ where
 
 fn ours() -> watcher::Config {
     watcher::Config::default().labels(&format!("{MANAGED_BY}={OPERATOR}"))
+}
+
+fn foreign() -> watcher::Config {
+    watcher::Config::default().labels(&format!("{MANAGED_BY}!={OPERATOR}"))
+}
+
+/// What an object is called, and nothing else.
+fn bare(metadata: &ObjectMeta) -> ObjectMeta {
+    ObjectMeta {
+        namespace: metadata.namespace.clone(),
+        name: metadata.name.clone(),
+        resource_version: metadata.resource_version.clone(),
+        ..ObjectMeta::default()
+    }
 }
 
 fn pools_of(pools: &Informer<NodePool>, cluster: &ObjectKey) -> Vec<ObjectKey> {

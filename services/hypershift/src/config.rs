@@ -8,6 +8,9 @@ use serde::{Deserialize, Serialize};
 pub struct Config {
     /// The gateway, as clients of hosted clusters reach it. It tells clusters apart by host name.
     pub publish_address: SocketAddr,
+    /// Whether the management cluster gives addresses to Services of type `LoadBalancer`. If not, the gateway is the
+    /// balancer of every cluster that asks for one.
+    pub load_balancers: bool,
     /// The domain of clusters that do not name one.
     pub base_domain: String,
     /// The image that is this very program.
@@ -20,6 +23,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             publish_address: SocketAddr::from(([127, 0, 0, 1], 9443)),
+            load_balancers: false,
             base_domain: "pilothouse.test".to_owned(),
             image: "pilothouse".to_owned(),
             concurrency: 16,

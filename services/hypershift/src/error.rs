@@ -40,6 +40,12 @@ pub enum Error {
         #[source]
         source: Option<pilothouse_pki::Error>,
     },
+    /// A Secret is missing, and nothing may be made.
+    #[error(
+        "Secret {0} does not exist, and an annotation of the cluster says that no key or certificate is made; restore the \
+         Secret or remove the annotation"
+    )]
+    Frozen(String),
     /// A kubeconfig has no text form.
     #[error("the kubeconfig was not written")]
     Kubeconfig(#[source] pilothouse_pki::KubeconfigError),

@@ -1,48 +1,58 @@
 //! The controller of hosted clusters.
 
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::try_join;
-use k8s_openapi::api::apps::v1::StatefulSet;
-use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod, Secret, Service};
-use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, Client, ResourceExt as _};
-use pilothouse_crds::{
-    Condition, ConditionStatus, HostedCluster, HostedClusterStatus, NodePool, Route, is_condition_true,
-    set_condition,
-};
+use pilothouse_crds::{HostedCluster, HostedClusterStatus, is_condition_true};
 use pilothouse_informer::ObjectKey;
 use pilothouse_runtime::{Chain, Clock, Next, Reconcile, TaskError};
 use rand::Rng as _;
 use serde_json::json;
+use tokio::sync::OnceCell;
 use tracing::{debug, info};
 
 use crate::Config;
-use crate::apply;
 use crate::caches::Caches;
-use crate::error::{Error, is_missing};
+use crate::error::Error;
 use crate::hosted_nodes::HostedNodes;
 use crate::metrics::Metrics;
-use crate::names::{self, API_SERVER, FINALIZER};
+use crate::names::{self, FINALIZER};
 use crate::pause::Pause;
-use crate::pod::{is_pod_ready, pod_state};
-use crate::published::{self, Published};
-use crate::secrets::{self, Keyring};
+use crate::published::Published;
 
 mod blueprint;
+mod construction;
 mod deletion;
+mod destruction;
+mod duration;
+mod encryption;
+mod extras;
+mod history;
+mod hosted_control_plane;
+mod kubeconfigs;
 mod manifests;
+mod networks;
 pub(crate) mod pki;
+mod publishing;
+mod range;
+mod references;
+mod refusal;
 mod status;
 #[cfg(test)]
 mod tests;
+mod upgrade;
+mod workload;
 
-use blueprint::{Blueprint, Refusal};
-use deletion::{Remaining, Step};
-use pki::Pki;
+use blueprint::Blueprint;
+use construction::Seen;
+pub(crate) use construction::cluster_address;
+use references::Sources;
+pub(crate) use references::{Kind, concerns};
+use refusal::Refusals;
 use status::Observed;
+use upgrade::Pool;
 
 /// How soon an API server that runs and does not answer is asked again.
 const ASK_AGAIN: Duration = Duration::from_millis(500);
@@ -55,14 +65,8 @@ pub(crate) struct HostedClusters {
     pub(crate) published: Arc<Published>,
     pub(crate) nodes: Arc<HostedNodes>,
     pub(crate) metrics: Metrics,
-}
-
-/// How far a pass came.
-struct Seen {
-    infrastructure: Result<(), String>,
-    kubeconfig: bool,
-    workload: Result<(), String>,
-    answer: Result<(), String>,
+    /// Set once the priority class of control planes is known to exist.
+    pub(crate) priority_class: OnceCell<()>,
 }
 
 // === impl HostedClusters ===
@@ -105,140 +109,102 @@ impl HostedClusters {
                 _ => Next::Done,
             });
         }
-        match Blueprint::draw(&cluster, &self.config) {
-            Ok(blueprint) => self.build_and_observe(key, cluster, &blueprint).await,
-            Err(refusal) => {
-                debug!(cluster = %key, condition = refusal.condition, reason = refusal.message, "refused");
-                let status = self.observe(&cluster, Err(&refusal), Seen::nothing(), None);
-                self.write_status(key, cluster, status).await?;
-                Ok(Next::Done)
-            }
+        let pools = self.pools(key);
+        let drawn = Blueprint::draw(&cluster, &pools, &self.config);
+        let drawn = drawn.and_then(|blueprint| match self.clash(&blueprint) {
+            Some(refusal) => Err(refusal.into()),
+            None => Ok(blueprint),
+        });
+        let blueprint = match drawn {
+            Ok(blueprint) => blueprint,
+            Err(refusals) => return self.refuse(key, cluster, &refusals).await,
+        };
+        let sources = Sources::read(&self.client, key, &blueprint.references).await?;
+        let has_run = cluster.status.as_ref().is_some_and(history::has_run);
+        if !has_run && !sources.refusals.is_empty() {
+            return self.refuse(key, cluster, &sources.refusals).await;
         }
+        self.build_and_observe(key, cluster, blueprint, sources).await
+    }
+
+    /// Nothing is made, and the conditions say why.
+    async fn refuse(
+        &self,
+        key: &ObjectKey,
+        cluster: HostedCluster,
+        refusals: &Refusals,
+    ) -> Result<Next, Error> {
+        debug!(cluster = %key, reasons = ?refusals, "refused");
+        let status = self.observe(&cluster, Err(refusals), &Refusals::default(), Seen::nothing(), None);
+        self.write_status(key, cluster, status).await?;
+        Ok(Next::Done)
     }
 
     async fn build_and_observe(
         &self,
         key: &ObjectKey,
         cluster: HostedCluster,
-        blueprint: &Blueprint,
+        mut blueprint: Blueprint,
+        mut sources: Sources,
     ) -> Result<Next, Error> {
-        let cluster = self.claim(key, cluster).await?;
+        self.name_encryption_key(&blueprint, &mut sources).await?;
+        let cluster = self.claim(key, cluster, &blueprint).await?;
+        blueprint.signing_key = sources.signing_key_fingerprint();
+        let mut complaints = blueprint.complaints.clone();
+        complaints.extend(&sources.refusals);
         let mut seen = Seen::nothing();
         // It holds all requests that are under way at once.
-        let built = Box::pin(self.build(blueprint, &mut seen)).await;
+        let built = Box::pin(self.build(&cluster, &mut blueprint, &sources, &mut seen)).await;
+        if let Ok(Err(refusals)) = &built {
+            return self.refuse(key, cluster, refusals).await;
+        }
+        complaints.extend(&seen.complaints);
         let ask_again = seen.workload.is_ok() && seen.answer.is_err();
+        let due = seen.due;
         let error = built.as_ref().err().map(|error| Chain(error).to_string());
-        let status = self.observe(&cluster, Ok(blueprint), seen, error);
-        self.write_status(key, cluster, status).await?;
-        built?;
-        Ok(if ask_again { Next::After(ASK_AGAIN) } else { Next::Done })
+        let status = self.observe(&cluster, Ok(&blueprint), &complaints, seen, error);
+        let control_plane = self.write_control_plane(&blueprint, &status);
+        futures::try_join!(control_plane, self.write_status(key, cluster.clone(), status.clone()))?;
+        built?.ok();
+        Ok(match due {
+            _ if ask_again => Next::After(ASK_AGAIN),
+            Some(due) => Next::After(self.clock.until(due)),
+            None => Next::Done,
+        })
     }
 
-    /// Makes sure of everything a control plane consists of, and looks how it is. What was seen is kept also when
-    /// something fails half-way.
-    async fn build(&self, blueprint: &Blueprint, seen: &mut Seen) -> Result<(), Error> {
-        let namespace = blueprint.namespace.as_str();
-        let here = |name: &str| ObjectKey::namespaced(namespace, name);
-
-        let cached = self.caches.namespaces.get(&ObjectKey::cluster(namespace));
-        let namespaces: Api<Namespace> = Api::all(self.client());
-        let made = apply::ensure(&namespaces, cached, &manifests::namespace(blueprint)).await?;
-        if made.metadata.deletion_timestamp.is_some() {
-            seen.infrastructure =
-                Err(format!("namespace {namespace} of an earlier cluster is still being deleted"));
-            return Ok(());
-        }
-
-        let services: Api<Service> = Api::namespaced(self.client(), namespace);
-        let routes: Api<Route> = Api::namespaced(self.client(), namespace);
-        let keyring =
-            Keyring { client: &self.client, cache: &self.caches.secrets, clock: &self.clock, namespace };
-        let (service, route) = (manifests::service(blueprint), manifests::route(blueprint));
-        let (service, _, (), pki) = try_join!(
-            apply::ensure(&services, self.caches.services.get(&here(API_SERVER)), &service),
-            apply::ensure(&routes, self.caches.routes.get(&here(API_SERVER)), &route),
-            self.copy_signing_key(blueprint),
-            Pki::ensure(&keyring, blueprint),
-        )?;
-        let Some(address) = cluster_address(&service) else {
-            seen.infrastructure = Err(format!("Service {namespace}/{API_SERVER} has no address yet"));
-            return Ok(());
-        };
-        seen.infrastructure = Ok(());
-
-        let config_maps: Api<ConfigMap> = Api::namespaced(self.client(), namespace);
-        let config_map = manifests::config_map(
-            blueprint,
-            address,
-            &pki.root.identity().chain_pem(),
-            &pki.clients.identity().chain_pem(),
-        )?;
-        apply::ensure(&config_maps, self.caches.config_maps.get(&here(API_SERVER)), &config_map).await?;
-
-        // Last, so that no pod starts before what it reads is there: a kubelet is slow to look again.
-        let beside = blueprint.cluster.namespace_or_empty();
-        let secrets: Api<Secret> = Api::namespaced(self.client(), beside);
-        let stateful_sets: Api<StatefulSet> = Api::namespaced(self.client(), namespace);
-        let kubeconfig =
-            pki.admin_kubeconfig(blueprint, &format!("https://{}", self.config.publish_address))?;
-        let secret = manifests::admin_kubeconfig(blueprint, &kubeconfig);
-        let cached = self.caches.secrets.get(&ObjectKey::namespaced(beside, secret.name_any()));
-        let workload = manifests::stateful_set(blueprint, &self.config.image);
-        try_join!(
-            apply::ensure(&secrets, cached, &secret),
-            apply::ensure(&stateful_sets, self.caches.stateful_sets.get(&here(API_SERVER)), &workload),
-        )?;
-        seen.kubeconfig = true;
-
-        seen.workload = workload_runs(&self.caches.pods.list_in(namespace), &blueprint.config_hash());
-        if seen.workload.is_ok() {
-            let client = self.published.client(&blueprint.cluster, &kubeconfig).await?;
-            seen.answer = published::is_ready(&client).await;
-        }
-        if seen.answer.is_ok() {
-            self.watch_nodes(&blueprint.cluster).await;
-        }
-        Ok(())
+    /// Another cluster whose control plane would be in the same namespace.
+    fn clash(&self, blueprint: &Blueprint) -> Option<refusal::Refusal> {
+        let namespace = self.caches.namespaces.get(&ObjectKey::cluster(&blueprint.namespace))?;
+        construction::clash(&namespace, blueprint)
     }
 
-    /// Nodes are watched while there are pools that want to know of them.
-    async fn watch_nodes(&self, cluster: &ObjectKey) {
-        if self.caches.pools_of(cluster).is_empty() {
-            self.nodes.stop(cluster).await;
-        } else if let Some((digest, client)) = self.published.known(cluster)
-            && self.nodes.watch(cluster, digest, client).await
-        {
-            for pool in self.caches.pools_of(cluster) {
-                self.nodes.wake(pool);
-            }
-        }
-    }
-
-    /// A signing key that the user brought, under the name and key that ours would have.
-    async fn copy_signing_key(&self, blueprint: &Blueprint) -> Result<(), Error> {
-        let Some(name) = &blueprint.signing_key else { return Ok(()) };
-        let beside = blueprint.cluster.namespace_or_empty();
-        let missing = || Error::Secret { secret: format!("{beside}/{name}"), key: "key", source: None };
-        let source = Api::<Secret>::namespaced(self.client(), beside).get_opt(name).await;
-        let source =
-            source.map_err(|error| Error::management("show", format!("Secret {beside}/{name}"), error))?;
-        let key = source.and_then(|secret| secret.data?.remove("key")).ok_or_else(missing)?;
-        let copy = secrets::secret(
-            manifests::in_namespace(blueprint, pki::SERVICE_ACCOUNT),
-            "Opaque",
-            [(pki::SERVICE_ACCOUNT_KEY, key.0)],
-        );
-        let cached =
-            self.caches.secrets.get(&ObjectKey::namespaced(&blueprint.namespace, pki::SERVICE_ACCOUNT));
-        apply::ensure(&Api::namespaced(self.client(), &blueprint.namespace), cached, &copy).await?;
-        Ok(())
+    /// The node pools of a cluster, as far as upgrades go.
+    fn pools(&self, key: &ObjectKey) -> Vec<Pool> {
+        let pools = self.caches.pools.list_in(key.namespace_or_empty());
+        let of_cluster = pools.iter().filter(|pool| pool.spec.cluster_name == key.name);
+        of_cluster
+            .map(|pool| Pool {
+                name: pool.name_any(),
+                version: pool.status.as_ref().map(|status| status.version.clone()).unwrap_or_default(),
+            })
+            .collect()
     }
 
     /// Puts our finalizer on the cluster before the first thing is made for it, and the names it did not bring along.
-    async fn claim(&self, key: &ObjectKey, cluster: HostedCluster) -> Result<HostedCluster, Error> {
+    async fn claim(
+        &self,
+        key: &ObjectKey,
+        cluster: HostedCluster,
+        blueprint: &Blueprint,
+    ) -> Result<HostedCluster, Error> {
         let spec = &cluster.spec;
         let claimed = cluster.finalizers().iter().any(|finalizer| finalizer == FINALIZER);
-        if claimed && spec.cluster_id.is_some() && spec.infra_id.is_some() {
+        let unnamed = match &blueprint.encryption {
+            encryption::Wanted::Unnamed { name } => Some(name),
+            encryption::Wanted::Keys { .. } | encryption::Wanted::Elsewhere => None,
+        };
+        if claimed && spec.cluster_id.is_some() && spec.infra_id.is_some() && unnamed.is_none() {
             return Ok(cluster);
         }
         let mut finalizers = cluster.finalizers().to_vec();
@@ -247,111 +213,41 @@ impl HostedClusters {
         }
         let cluster_id = spec.cluster_id.clone().unwrap_or_else(|| uuid::Uuid::new_v4().to_string());
         let infra_id = spec.infra_id.clone().unwrap_or_else(|| made_up_infra_id(&key.name));
-        let patch = json!({
+        let mut patch = json!({
             "metadata": { "finalizers": finalizers, "resourceVersion": cluster.metadata.resource_version },
             "spec": { "clusterID": cluster_id, "infraID": infra_id },
         });
+        if let Some(name) = unnamed {
+            patch["spec"]["secretEncryption"] =
+                json!({ "type": "aescbc", "aescbc": { "activeKey": { "name": name } } });
+        }
         self.clusters(key)
             .patch(&key.name, &PatchParams::default(), &Patch::Merge(patch))
             .await
             .map_err(|error| Error::management("change", describe(key), error))
     }
 
-    async fn delete(&self, key: &ObjectKey, cluster: HostedCluster) -> Result<Next, Error> {
-        if !cluster.finalizers().iter().any(|finalizer| finalizer == FINALIZER) {
-            self.forget(key).await;
-            return Ok(Next::Done);
-        }
-        let namespace = names::control_plane_namespace(key);
-        let pools: Api<NodePool> = Api::namespaced(self.client(), key.namespace_or_empty());
-        let namespaces: Api<Namespace> = Api::all(self.client());
-        // Asked rather than remembered: letting go too early would orphan what a late cache does not show.
-        let everything = ListParams::default();
-        let (found_pools, found_namespace) =
-            try_join!(pools.list(&everything), namespaces.get_opt(&namespace))
-                .map_err(|error| Error::management("show what is left of", describe(key), error))?;
-        let remaining: Vec<_> = found_pools
-            .iter()
-            .filter(|pool| pool.spec.cluster_name == key.name)
-            .map(|pool| Remaining {
-                name: pool.name_any(),
-                going: pool.metadata.deletion_timestamp.is_some(),
-            })
-            .collect();
-        let control_plane = found_namespace.map(|found| Remaining {
-            name: namespace.clone(),
-            going: found.metadata.deletion_timestamp.is_some(),
-        });
-        let step = deletion::next(&remaining, control_plane.as_ref());
-        let waiting = match step {
-            Step::DeletePools(names) => {
-                for name in &names {
-                    apply::ensure_deleted(&pools, name, &DeleteParams::default()).await?;
-                }
-                ("WaitingForNodePools", format!("node pools are being deleted: {}", names.join(", ")))
-            }
-            Step::AwaitPools(names) => {
-                ("WaitingForNodePools", format!("node pools are being deleted: {}", names.join(", ")))
-            }
-            Step::DeleteNamespace => {
-                self.forget(key).await;
-                info!(cluster = %key, namespace, "deleting control plane");
-                apply::ensure_deleted(&namespaces, &namespace, &DeleteParams::background()).await?;
-                ("WaitingForNamespace", format!("namespace {namespace} is being deleted"))
-            }
-            Step::AwaitNamespace => {
-                ("WaitingForNamespace", format!("namespace {namespace} is being deleted"))
-            }
-            Step::Release => {
-                self.forget(key).await;
-                return self.release(key, cluster).await;
-            }
-        };
-        let mut status = cluster.status.clone().unwrap_or_default();
-        let condition = Condition::new(
-            "HostedClusterDestroyed",
-            ConditionStatus::False,
-            waiting.0,
-            waiting.1,
-            self.clock.now(),
-        );
-        set_condition(&mut status.conditions, condition.of_generation(cluster.metadata.generation));
-        self.write_status(key, cluster, status).await?;
-        Ok(Next::Done)
-    }
-
-    /// Nothing is left: the cluster may go.
-    async fn release(&self, key: &ObjectKey, cluster: HostedCluster) -> Result<Next, Error> {
-        let secrets: Api<Secret> = Api::namespaced(self.client(), key.namespace_or_empty());
-        apply::ensure_deleted(&secrets, &names::admin_kubeconfig(&key.name), &DeleteParams::default())
-            .await?;
-        let finalizers: Vec<_> =
-            cluster.finalizers().iter().filter(|finalizer| *finalizer != FINALIZER).cloned().collect();
-        let patch = json!({
-            "metadata": { "finalizers": finalizers, "resourceVersion": cluster.metadata.resource_version },
-        });
-        match self.clusters(key).patch(&key.name, &PatchParams::default(), &Patch::Merge(patch)).await {
-            Ok(_) => {}
-            Err(error) if is_missing(&error) => {}
-            Err(error) => return Err(Error::management("release", describe(key), error)),
-        }
-        info!(cluster = %key, "deleted");
-        Ok(Next::Done)
-    }
-
     fn observe(
         &self,
         cluster: &HostedCluster,
-        blueprint: Result<&Blueprint, &Refusal>,
+        blueprint: Result<&Blueprint, &Refusals>,
+        complaints: &Refusals,
         seen: Seen,
         error: Option<String>,
     ) -> HostedClusterStatus {
-        let Seen { infrastructure, kubeconfig, workload, answer } = seen;
+        let Seen { endpoint, infrastructure, kubeconfig, workload, answer, .. } = seen;
+        let now = self.clock.now();
+        let pools = self.pools(&ObjectKey::of(cluster));
         let observed = Observed {
             generation: cluster.metadata.generation,
-            now: self.clock.now(),
+            now,
             blueprint,
-            publish_port: self.config.publish_address.port(),
+            complaints,
+            pause: Pause::read(cluster.spec.paused_until.as_deref(), now).complaint(),
+            not_upgradeable: blueprint
+                .ok()
+                .and_then(|blueprint| upgrade::obstacle(&blueprint.control_plane_release, &pools)),
+            endpoint,
             infrastructure,
             kubeconfig,
             workload,
@@ -370,18 +266,18 @@ impl HostedClusters {
         if cluster.status.as_ref() == Some(&status) {
             return Ok(());
         }
-        let was =
-            cluster.status.as_ref().is_some_and(|status| is_condition_true(&status.conditions, "Available"));
-        let is = is_condition_true(&status.conditions, "Available");
+        let before = cluster.status.take();
+        let holds = |status: &HostedClusterStatus| is_condition_true(&status.conditions, "Available");
+        let (was, is) = (before.as_ref().is_some_and(holds), holds(&status));
         cluster.status = Some(status);
         self.clusters(key)
             .replace_status(&key.name, &PostParams::default(), &cluster)
             .await
             .map_err(|error| Error::management("change the status of", describe(key), error))?;
+        self.metrics.changed(&cluster, before.as_ref(), self.clock.now());
         if is && !was {
             let correlation = names::annotation(&cluster.metadata, names::CORRELATION).unwrap_or_default();
             info!(cluster = %key, correlation, "available");
-            self.metrics.became_available(&cluster, self.clock.now());
         } else if was && !is {
             info!(cluster = %key, "no longer available");
         }
@@ -400,40 +296,6 @@ impl HostedClusters {
     fn client(&self) -> Client {
         self.client.clone()
     }
-}
-
-// === impl Seen ===
-
-impl Seen {
-    /// Before anything was looked at.
-    fn nothing() -> Self {
-        let nothing = || Err("not looked at yet".to_owned());
-        Self { infrastructure: nothing(), kubeconfig: false, workload: nothing(), answer: nothing() }
-    }
-}
-
-/// Whether a pod of the wanted release runs; if none does, what is seen instead.
-fn workload_runs(pods: &[Arc<Pod>], config_hash: &str) -> Result<(), String> {
-    let mut seen = format!("no pod of StatefulSet {API_SERVER} yet");
-    let of_component =
-        |pod: &&Arc<Pod>| pod.labels().get(names::COMPONENT).is_some_and(|name| name == API_SERVER);
-    for pod in pods.iter().filter(of_component) {
-        if names::annotation(&pod.metadata, names::CONFIG_HASH) != Some(config_hash) {
-            seen = format!("pod {} still runs the previous release or configuration", pod.name_any());
-        } else if pod.metadata.deletion_timestamp.is_some() {
-            seen = format!("pod {} is being deleted", pod.name_any());
-        } else if is_pod_ready(pod) {
-            return Ok(());
-        } else {
-            seen = format!("pod {} is not ready: {}", pod.name_any(), pod_state(pod));
-        }
-    }
-    Err(seen)
-}
-
-/// The address of a Service inside the management cluster.
-pub(crate) fn cluster_address(service: &Service) -> Option<IpAddr> {
-    service.spec.as_ref()?.cluster_ip.as_deref()?.parse().ok()
 }
 
 /// `<name>-<five random characters>`, at most 27 characters long.

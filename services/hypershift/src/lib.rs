@@ -34,6 +34,7 @@ mod pod;
 mod published;
 mod secrets;
 mod service;
+mod signer;
 mod versions;
 
 pub use self::config::Config;

@@ -19,6 +19,20 @@ pub(crate) const COMPONENT: &str = "hypershift.openshift.io/control-plane-compon
 pub(crate) const RELEASE_IMAGE: &str = "hypershift.openshift.io/release-image";
 /// Changing it on a hosted cluster restarts its control plane.
 pub(crate) const RESTART_DATE: &str = "hypershift.openshift.io/restart-date";
+/// An image that may be upgraded to although the cluster says that it is not upgradeable.
+pub(crate) const FORCE_UPGRADE_TO: &str = "hypershift.openshift.io/force-upgrade-to";
+/// No key or certificate is made or renewed.
+pub(crate) const DISABLE_PKI: &str = "hypershift.openshift.io/disable-pki-reconciliation";
+/// How long leaf certificates are valid.
+pub(crate) const CERTIFICATE_VALIDITY: &str = "hypershift.openshift.io/certificate-validity";
+/// The share of its life that a leaf certificate has left when it is renewed.
+pub(crate) const CERTIFICATE_RENEWAL: &str = "hypershift.openshift.io/certificate-renewal";
+/// The priority class of the control plane's pods, instead of ours.
+pub(crate) const PRIORITY_CLASS: &str = "hypershift.openshift.io/api-critical-priority-class";
+/// How long a cluster's object stays when everything else is gone.
+pub(crate) const DESTROY_GRACE_PERIOD: &str = "hypershift.openshift.io/destroy-grace-period";
+/// On a Secret or ConfigMap that a cluster names, with the cluster's name behind it.
+pub(crate) const REFERENCED: &str = "referenced-resource.hypershift.openshift.io/";
 /// On pods: changes when they must be replaced.
 pub(crate) const CONFIG_HASH: &str = "component.hypershift.openshift.io/config-hash";
 /// The one id that follows the work.
@@ -30,6 +44,10 @@ pub(crate) const MANAGED_BY: &str = "pilothouse.dev/managed-by";
 /// The value of [`MANAGED_BY`].
 pub(crate) const OPERATOR: &str = "hypershift";
 
+/// The priority class of what answers requests.
+pub(crate) const API_CRITICAL: &str = "hypershift-api-critical";
+/// Nodes with this label are preferred by control planes, and with this taint have no other pods.
+pub(crate) const CONTROL_PLANE_NODE: &str = "hypershift.openshift.io/control-plane";
 /// Service, StatefulSet and Route of an API server.
 pub(crate) const API_SERVER: &str = "kube-apiserver";
 /// Its port.

@@ -28,7 +28,18 @@ impl Pause {
         }
     }
 
-    /// What the condition says; nothing if work goes on. What nobody understands does not stop it.
+    /// What is wrong with the field. Nobody knows for how long it was meant, so it stops nothing.
+    pub(crate) fn complaint(&self) -> Option<String> {
+        match self {
+            Self::Invalid(text) => Some(format!(
+                "spec.pausedUntil: `{text}` is neither a time such as 2030-01-31T12:00:00Z nor true or false; \
+                 reconciliation goes on"
+            )),
+            Self::No | Self::UntilRemoved | Self::Until(_) => None,
+        }
+    }
+
+    /// What the condition says; nothing if work goes on.
     pub(crate) fn message(&self) -> Option<String> {
         match self {
             Self::No | Self::Invalid(_) => None,

@@ -5,15 +5,17 @@
 //! certificate of the cluster.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{Api, Client};
 use pilothouse_informer::{Informer, ObjectKey};
 use pilothouse_pki::{
-    Authority, AuthorityRequest, Identity, KeyAlgorithm, LeafRequest, PrivateKey, Subject, Wanted,
+    Authority, Certificate, Identity, KeyAlgorithm, LeafRequest, PrivateKey, RenewalReason, Wanted,
 };
 use pilothouse_runtime::Clock;
 use tracing::info;
@@ -29,6 +31,16 @@ pub(crate) const KEY: &str = "tls.key";
 /// How long a leaf certificate is valid. Renewal begins after six tenths of it.
 pub(crate) const LEAF_LIFETIME: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
+/// How long leaf certificates live, and when they are renewed.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Lifetimes {
+    validity: Duration,
+    /// The share of its life that a certificate has left when it is renewed. Without it between four and two tenths.
+    renewal: Option<f64>,
+    /// Nothing is made or renewed.
+    frozen: bool,
+}
+
 /// The Secrets of one namespace, and what is needed to make more of them.
 pub(crate) struct Keyring<'a> {
     pub(crate) client: &'a Client,
@@ -37,57 +49,85 @@ pub(crate) struct Keyring<'a> {
     pub(crate) namespace: &'a str,
 }
 
+// === impl Lifetimes ===
+
+impl Lifetimes {
+    pub(crate) fn new(validity: Option<Duration>, renewal: Option<f64>, frozen: bool) -> Self {
+        Self { validity: validity.unwrap_or(LEAF_LIFETIME), renewal, frozen }
+    }
+
+    pub(crate) fn validity(&self) -> Duration {
+        self.validity
+    }
+
+    pub(crate) fn is_frozen(&self) -> bool {
+        self.frozen
+    }
+
+    /// When this certificate is to be renewed.
+    pub(crate) fn renew_at(&self, certificate: &Certificate) -> Timestamp {
+        let Some(renewal) = self.renewal else { return certificate.renew_at() };
+        let life = certificate.not_after().duration_since(certificate.not_before());
+        certificate.not_after().saturating_sub(life.mul_f64(renewal)).unwrap_or(Timestamp::MIN)
+    }
+}
+
+impl Default for Lifetimes {
+    fn default() -> Self {
+        Self::new(None, None, false)
+    }
+}
+
 // === impl Keyring ===
 
 impl Keyring<'_> {
-    /// The authority of this Secret.
-    pub(crate) async fn authority(&self, metadata: ObjectMeta) -> Result<Authority, Error> {
-        let name = metadata.name.clone().unwrap_or_default();
-        if let Some(cached) = self.cached(&name) {
-            return self.read_authority(&cached);
-        }
-        let made = Subject::try_new(format!("{name} of {}", self.namespace))
-            .map_err(pilothouse_pki::Error::from)
-            .and_then(|subject| Authority::self_signed(&AuthorityRequest::new(subject), self.clock))
-            .map_err(|source| Error::Certificate { name, source })?;
-        let data = [
-            (AUTHORITY_CERTIFICATE, made.identity().chain_pem().into_bytes()),
-            (AUTHORITY_KEY, made.identity().key().to_pem().as_bytes().to_vec()),
-        ];
-        let kept = apply::ensure_exists(&self.api(), &secret(metadata, "Opaque", data)).await?;
-        self.read_authority(&kept)
-    }
-
     /// The authority of this Secret, if it has been made.
     pub(crate) fn authority_if_made(&self, name: &str) -> Result<Option<Authority>, Error> {
         self.cached(name).map(|secret| self.read_authority(&secret)).transpose()
     }
 
-    /// The certificate of this Secret, renewed if it has to be.
-    pub(crate) async fn leaf(
+    /// The certificate of this Secret, renewed when these lifetimes say so.
+    pub(crate) async fn leaf_of(
         &self,
         metadata: ObjectMeta,
-        request: &LeafRequest,
+        request: LeafRequest,
         authority: &Authority,
+        lifetimes: &Lifetimes,
     ) -> Result<Identity, Error> {
         let name = metadata.name.clone().unwrap_or_default();
+        let request = request.with_lifetime(lifetimes.validity());
         let kept = match self.cached(&name) {
             Some(cached) => cached,
+            None if lifetimes.is_frozen() => self.kept(&name).await?,
             None => {
-                let made = self.issue(&name, request, authority)?;
+                let made = self.issue(&name, &request, authority)?;
                 apply::ensure_exists(&self.api(), &leaf_secret(metadata.clone(), &made)).await?
             }
         };
         let identity = self.read_leaf(&kept)?;
-        match self.renewal(&identity, request, authority) {
-            None => Ok(identity),
-            Some(reason) => {
-                info!(secret = name, namespace = self.namespace, %reason, "certificate renewed");
-                let renewed = self.issue(&name, request, authority)?;
-                apply::ensure(&self.api(), Some(kept), &leaf_secret(metadata, &renewed)).await?;
-                Ok(renewed)
-            }
+        if lifetimes.is_frozen() {
+            return Ok(identity);
         }
+        let now = self.clock.now();
+        let due = now >= lifetimes.renew_at(identity.certificate());
+        let reason = match self.renewal(&identity, &request, authority) {
+            // The crate's own idea of when it is time gives way to what was asked for.
+            None | Some(RenewalReason::Due { .. }) => due.then(|| "it is due".to_owned()),
+            Some(reason) => Some(reason.to_string()),
+        };
+        let Some(reason) = reason else { return Ok(identity) };
+        info!(secret = name, namespace = self.namespace, reason, "certificate renewed");
+        let renewed = self.issue(&name, &request, authority)?;
+        apply::ensure(&self.api(), Some(kept), &leaf_secret(metadata, &renewed)).await?;
+        Ok(renewed)
+    }
+
+    /// A Secret that must be there, because nothing is made any more.
+    pub(crate) async fn kept(&self, name: &str) -> Result<Arc<Secret>, Error> {
+        let found = self.api().get_opt(name).await;
+        let found = found
+            .map_err(|error| Error::management("show", format!("Secret {}/{name}", self.namespace), error))?;
+        found.map(Arc::new).ok_or_else(|| Error::Frozen(format!("{}/{name}", self.namespace)))
     }
 
     /// A signing key that is no certificate's. Never replaced: every token it signed would be void.
@@ -119,12 +159,12 @@ impl Keyring<'_> {
         identity: &Identity,
         request: &LeafRequest,
         authority: &Authority,
-    ) -> Option<pilothouse_pki::RenewalReason> {
+    ) -> Option<RenewalReason> {
         let wanted = Wanted { request, authority: authority.certificate() };
         identity.certificate().needs_renewal(self.clock.now(), wanted)
     }
 
-    pub(crate) fn cached(&self, name: &str) -> Option<std::sync::Arc<Secret>> {
+    pub(crate) fn cached(&self, name: &str) -> Option<Arc<Secret>> {
         self.cache.get(&ObjectKey::namespaced(self.namespace, name))
     }
 
@@ -171,11 +211,11 @@ fn leaf_secret(metadata: ObjectMeta, identity: &Identity) -> Secret {
     secret(metadata, "kubernetes.io/tls", data)
 }
 
-fn value<'a>(secret: &'a Secret, key: &'static str) -> Result<&'a [u8], Error> {
+pub(crate) fn value<'a>(secret: &'a Secret, key: &'static str) -> Result<&'a [u8], Error> {
     let value = secret.data.as_ref().and_then(|data| data.get(key));
     value.map(|value| value.0.as_slice()).ok_or_else(|| unusable(secret, key, None))
 }
 
-fn unusable(secret: &Secret, key: &'static str, source: Option<pilothouse_pki::Error>) -> Error {
+pub(crate) fn unusable(secret: &Secret, key: &'static str, source: Option<pilothouse_pki::Error>) -> Error {
     Error::Secret { secret: ObjectKey::of(secret).to_string(), key, source }
 }

@@ -6,6 +6,7 @@ use pilothouse_informer::ObjectKey;
 use pilothouse_runtime::reconcile::{ControllerStatus, Handle, Options};
 use pilothouse_runtime::{Clock, Controller, Shutdown, Tasks};
 use prometheus_client::registry::Registry;
+use tokio::sync::OnceCell;
 
 use crate::caches::{Caches, Watches};
 use crate::hosted_cluster::HostedClusters;
@@ -58,7 +59,8 @@ impl Service {
             caches: caches.clone(),
             published: Arc::new(Published::default()),
             nodes: nodes.clone(),
-            metrics: Metrics::new(registry, caches.clone()),
+            metrics: Metrics::new(registry, caches.clone(), clock.clone()),
+            priority_class: OnceCell::new(),
         };
         let pools = NodePools { client, clock, config, caches: caches.clone(), nodes: nodes.clone() };
         let clusters = Controller::new("hosted-clusters", clusters, options.clone());

@@ -19,6 +19,19 @@ pub struct Release {
     pub minor: u32,
     /// `1.33.5`.
     pub kubernetes: String,
+    /// The processors that the image says it is for; `None` if it does not say.
+    pub processors: Option<Processors>,
+}
+
+/// The processors a release image is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Processors {
+    /// One image for all of them.
+    Multi,
+    /// 64-bit Intel and AMD.
+    Amd64,
+    /// 64-bit ARM.
+    Arm64,
 }
 
 /// Why a release cannot be served.
@@ -80,10 +93,12 @@ impl Release {
         // A colon before the last slash is a registry's port.
         let last = untagged.rsplit('/').next().unwrap_or(untagged);
         let (_, tag) = last.split_once(':').ok_or_else(no_version)?;
-        let (version, payload) = match tag.split_once('-') {
-            Some((version, payload)) => (version, Some(payload)),
+        let (version, rest) = match tag.split_once('-') {
+            Some((version, rest)) => (version, Some(rest)),
             None => (tag, None),
         };
+        let processors = rest.and_then(Processors::of_tag);
+        let payload = rest.filter(|_| processors.is_none());
         let numbers: Vec<u32> = version
             .split('.')
             .map(|number| number.parse().ok().filter(|_| !number.starts_with('+')))
@@ -101,8 +116,30 @@ impl Release {
                 version: version.to_owned(),
                 minor,
                 kubernetes: row.kubernetes_of(patch),
+                processors,
             })
             .ok_or_else(|| ReleaseError::Unknown { version: version.to_owned() })
+    }
+}
+
+/// The `20` and the `8` of `4.20.8`, for comparing.
+pub(crate) fn minor_and_patch(version: &str) -> Option<(u32, u32)> {
+    let mut numbers = version.split('.');
+    let (_, minor, patch) = (numbers.next()?, numbers.next()?, numbers.next()?);
+    Some((minor.parse().ok()?, patch.parse().ok()?))
+}
+
+// === impl Processors ===
+
+impl Processors {
+    /// By the end of a release image's tag: `4.20.0-x86_64`.
+    fn of_tag(text: &str) -> Option<Self> {
+        match text {
+            "multi" => Some(Self::Multi),
+            "x86_64" | "multi-x86_64" => Some(Self::Amd64),
+            "aarch64" | "multi-aarch64" => Some(Self::Arm64),
+            _ => None,
+        }
     }
 }
 
@@ -141,6 +178,8 @@ mod tests {
     #[case("pilothouse/release:4.20.8", "1.33.5")]
     #[case("registry.test:5000/ocp/release:4.21.10", "1.34.2")]
     #[case("quay.test/release:4.18.9@sha256:abc", "1.31.5")]
+    #[case("quay.test/ocp-release:4.17.0-multi", "1.30.4")]
+    #[case("quay.test/ocp-release:4.17.0-x86_64", "1.30.4")]
     fn a_release_is_named_by_its_tag(#[case] image: &str, #[case] kubernetes: &str) {
         let release = Release::of_image(image).unwrap();
         assert_eq!(release.kubernetes, kubernetes);
@@ -157,6 +196,7 @@ mod tests {
     #[case("pilothouse/release:4.20.99", "`4.20.99` cannot be served")]
     #[case("pilothouse/release:5.20.0", "`5.20.0` cannot be served")]
     #[case("pilothouse/release:4.20.0-upstream", "payload `upstream`")]
+    #[case("pilothouse/release:4.20.0-s390x", "payload `s390x`")]
     fn what_cannot_be_served_is_refused_with_what_can(#[case] image: &str, #[case] why: &str) {
         let message = Release::of_image(image).unwrap_err().to_string();
         assert!(message.contains(why), "{message}");

@@ -2,85 +2,126 @@
 //!
 //! | authority | signs |
 //! |---|---|
-//! | `root-ca` | servers: the API server, the kubelets |
-//! | `cluster-signer-ca` | clients: the administrator, the kubelets, the API server as a client of kubelets |
+//! | `root-ca` | servers: the API server |
+//! | `cluster-signer-ca` | clients and servers that ask for a certificate: the kubelets; the API server as a client of kubelets |
+//! | `system-admin-signer` | the administrator |
 //!
-//! Two, because whoever trusts a server's authority must not thereby let in its clients. All keys are ECDSA P-256: making
-//! seven RSA keys would take longer than starting the control plane.
+//! Whoever trusts a server's authority must not thereby let in its clients; and the administrator's way in can be closed
+//! without touching the nodes. Payload `light` is one process, so nobody needs an authority for etcd, the
+//! aggregator or a tunnel. All keys are ECDSA P-256: making RSA keys would take longer than starting the control plane.
 
 use std::net::{IpAddr, Ipv4Addr};
 
 use futures::try_join;
-use pilothouse_pki::{
-    AlternativeName, Authority, Bundle, Credential, Identity, Kubeconfig, LeafRequest, Subject,
-};
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use pilothouse_pki::{AlternativeName, Authority, Bundle, Identity, LeafRequest, Subject};
 
 use super::blueprint::Blueprint;
 use super::manifests;
+use super::publishing::Endpoint;
 use crate::error::Error;
 use crate::names::API_SERVER;
 use crate::secrets::{Keyring, LEAF_LIFETIME};
+use crate::signer::Signer;
 
 pub(crate) const ROOT_AUTHORITY: &str = "root-ca";
 pub(crate) const CLIENT_AUTHORITY: &str = "cluster-signer-ca";
+pub(crate) const ADMIN_AUTHORITY: &str = "system-admin-signer";
 pub(crate) const SERVING: &str = "kas-server-crt";
 pub(crate) const KUBELET_CLIENT: &str = "kas-kubelet-client-crt";
 pub(crate) const ADMIN: &str = "system-admin-client";
 pub(crate) const SERVICE_ACCOUNT: &str = "sa-signing-key";
 pub(crate) const SERVICE_ACCOUNT_KEY: &str = "service-account.key";
 
-/// What of a cluster's keys and certificates other objects need.
-pub(crate) struct Pki {
-    pub(crate) root: Authority,
-    pub(crate) clients: Authority,
-    admin: Identity,
+/// The authorities of a cluster.
+pub(crate) struct Signers {
+    root: Signer,
+    clients: Signer,
+    administrators: Signer,
 }
 
-// === impl Pki ===
+/// The certificates that other objects are made of.
+pub(crate) struct Leaves {
+    pub(crate) admin: Identity,
+    /// When the first of them is to be renewed.
+    pub(crate) due: Timestamp,
+}
 
-impl Pki {
-    /// Makes sure of all of them.
+// === impl Signers ===
+
+impl Signers {
+    /// Makes sure of the authorities, and of the key that signs tokens.
     pub(crate) async fn ensure(keyring: &Keyring<'_>, blueprint: &Blueprint) -> Result<Self, Error> {
         let metadata = |name| manifests::in_namespace(blueprint, name);
-        let (root, clients, ()) = try_join!(
-            keyring.authority(metadata(ROOT_AUTHORITY)),
-            keyring.authority(metadata(CLIENT_AUTHORITY)),
-            async {
-                // One that was brought along has been copied by now; it is not ours to make.
-                match blueprint.signing_key {
-                    Some(_) => Ok(()),
-                    None => keyring.signing_key(metadata(SERVICE_ACCOUNT), SERVICE_ACCOUNT_KEY).await,
+        let signer = |name| Signer::ensure(keyring, metadata(name), &blueprint.lifetimes);
+        let (root, clients, administrators, ()) =
+            try_join!(signer(ROOT_AUTHORITY), signer(CLIENT_AUTHORITY), signer(ADMIN_AUTHORITY), async {
+                if blueprint.brings_signing_key {
+                    // It is copied, and not ours to make.
+                    return Ok(());
                 }
-            },
-        )?;
+                if blueprint.lifetimes.is_frozen() && keyring.cached(SERVICE_ACCOUNT).is_none() {
+                    return keyring.kept(SERVICE_ACCOUNT).await.map(|_| ());
+                }
+                keyring.signing_key(metadata(SERVICE_ACCOUNT), SERVICE_ACCOUNT_KEY).await
+            },)?;
+        Ok(Self { root, clients, administrators })
+    }
+
+    /// What clients believe a server by.
+    pub(crate) fn root(&self) -> &Bundle {
+        &self.root.trusted
+    }
+
+    /// Whom the API server lets in.
+    pub(crate) fn clients(&self) -> Result<Bundle, Error> {
+        let mut clients = self.clients.trusted.clone();
+        for certificate in self.administrators.trusted.certificates() {
+            clients
+                .add(certificate.clone())
+                .map_err(|source| Error::Certificate { name: ADMIN_AUTHORITY.to_owned(), source })?;
+        }
+        Ok(clients)
+    }
+
+    /// Changes while more than the present authorities are trusted: the processes read that when they start.
+    pub(crate) fn transition(&self) -> Option<String> {
+        let bundles = [&self.root, &self.clients, &self.administrators].map(|signer| &signer.trusted);
+        let unusual = bundles.iter().any(|bundle| bundle.certificates().len() > 1);
+        let fingerprints =
+            bundles.iter().flat_map(|bundle| bundle.certificates()).map(|one| one.fingerprint().to_string());
+        unusual.then(|| fingerprints.collect::<Vec<_>>().join(","))
+    }
+
+    /// Makes sure of the certificates.
+    pub(crate) async fn leaves(
+        &self,
+        keyring: &Keyring<'_>,
+        blueprint: &Blueprint,
+        endpoint: &Endpoint,
+        service: IpAddr,
+    ) -> Result<Leaves, Error> {
         let request = |name: &str, request: Result<LeafRequest, pilothouse_pki::Error>| {
             request.map_err(|source| Error::Certificate { name: name.to_owned(), source })
         };
-        let serving = request(SERVING, serving_request(blueprint))?;
+        let serving = request(SERVING, serving_request(blueprint, endpoint, service))?;
         let kubelet_client = request(KUBELET_CLIENT, kubelet_client_request())?;
         let admin = request(ADMIN, client_request("system:admin", ["system:masters"]))?;
-        let (_, _, admin) = try_join!(
-            keyring.leaf(metadata(SERVING), &serving, &root),
-            keyring.leaf(metadata(KUBELET_CLIENT), &kubelet_client, &clients),
-            keyring.leaf(metadata(ADMIN), &admin, &clients),
-        )?;
-        Ok(Self { root, clients, admin })
-    }
-
-    /// The administrator's way in through the gateway, without any DNS.
-    pub(crate) fn admin_kubeconfig(&self, blueprint: &Blueprint, server: &str) -> Result<String, Error> {
-        let name = blueprint.cluster.name.as_str();
-        let kubeconfig = Kubeconfig {
-            cluster: name,
-            user: "admin",
-            context: "admin",
-            server,
-            tls_server_name: Some(&blueprint.host),
-            authorities: &trust(&self.root)?,
-            namespace: None,
-            credential: Credential::Certificate(&self.admin),
+        let lifetimes = &blueprint.lifetimes;
+        let leaf = |name, request, authority| {
+            let metadata: ObjectMeta = manifests::in_namespace(blueprint, name);
+            keyring.leaf_of(metadata, request, authority, lifetimes)
         };
-        kubeconfig.to_yaml().map(|text| text.to_string()).map_err(Error::Kubeconfig)
+        let (serving, kubelet_client, admin) = try_join!(
+            leaf(SERVING, serving, &self.root.authority),
+            leaf(KUBELET_CLIENT, kubelet_client, &self.clients.authority),
+            leaf(ADMIN, admin, &self.administrators.authority),
+        )?;
+        let leaves = [&serving, &kubelet_client, &admin].map(|leaf| lifetimes.renew_at(leaf.certificate()));
+        let signers = [self.root.due, self.clients.due, self.administrators.due];
+        let due = leaves.into_iter().chain(signers).min().unwrap_or(Timestamp::MAX);
+        Ok(Leaves { admin, due })
     }
 }
 
@@ -107,11 +148,14 @@ fn kubelet_client_request() -> Result<LeafRequest, pilothouse_pki::Error> {
     client_request("system:kube-apiserver", ["kubernetes", "system:masters"])
 }
 
-fn serving_request(blueprint: &Blueprint) -> Result<LeafRequest, pilothouse_pki::Error> {
+fn serving_request(
+    blueprint: &Blueprint,
+    endpoint: &Endpoint,
+    service: IpAddr,
+) -> Result<LeafRequest, pilothouse_pki::Error> {
     let in_namespace = format!("{API_SERVER}.{}", blueprint.namespace);
     let in_cluster = format!("{in_namespace}.svc");
     let names = [
-        blueprint.host.as_str(),
         "localhost",
         "kubernetes",
         "kubernetes.default",
@@ -122,7 +166,9 @@ fn serving_request(blueprint: &Blueprint) -> Result<LeafRequest, pilothouse_pki:
         &in_cluster,
     ];
     let mut names = names.iter().map(AlternativeName::dns).collect::<Result<Vec<_>, _>>()?;
+    names.extend(endpoint.name());
     names.push(blueprint.first_service_address.into());
+    names.push(service.into());
     names.push(IpAddr::from(Ipv4Addr::LOCALHOST).into());
     let subject = Subject::try_new("kubernetes")?.with_organizations(["kubernetes"])?;
     Ok(LeafRequest::server(subject, names).with_lifetime(LEAF_LIFETIME))

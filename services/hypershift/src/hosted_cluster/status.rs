@@ -4,17 +4,19 @@
 //! `Unknown` with reason `NotApplicable`, so that nobody waits for it.
 
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use pilothouse_crds::{
-    ClusterVersionStatus, Condition, ConditionStatus, ControlPlaneEndpoint, ControlPlaneVersionStatus,
-    DesiredRelease, HistoryEntry, HistoryState, HostedClusterStatus, Reference, set_condition,
+    Condition, ConditionStatus, ControlPlaneEndpoint, HostedClusterStatus, Reference, set_condition,
 };
 
-use super::blueprint::{Blueprint, Refusal};
+use super::blueprint::Blueprint;
+use super::publishing::Endpoint;
+use super::refusal::Refusals;
+use super::{encryption, history};
 use crate::names;
+use crate::versions::Processors;
 
 /// What upstream's control plane has and payload `light` has not.
-const NOT_APPLICABLE: [(&str, &str); 14] = [
+const NOT_APPLICABLE: [(&str, &str); 13] = [
     ("EtcdAvailable", "payload `light` keeps its state in the API server's own volume"),
     ("IgnitionEndpointAvailable", "nodes of payload `light` are configured by Secrets"),
     ("ExternalDNSReachable", "the API server is published by host name at the gateway"),
@@ -23,7 +25,6 @@ const NOT_APPLICABLE: [(&str, &str); 14] = [
     ("ClusterVersionFailing", "payload `light` has no cluster version operator"),
     ("ClusterVersionProgressing", "payload `light` has no cluster version operator"),
     ("ClusterVersionAvailable", "payload `light` has no cluster version operator"),
-    ("ClusterVersionUpgradeable", "payload `light` has no cluster version operator"),
     ("ClusterVersionReleaseAccepted", "payload `light` has no cluster version operator"),
     ("ClusterVersionRetrievedUpdates", "payload `light` has no cluster version operator"),
     ("ConfigOperatorReconciliationSucceeded", "payload `light` has no config operator"),
@@ -34,13 +35,23 @@ const NOT_APPLICABLE: [(&str, &str); 14] = [
 /// What is only known by looking at what runs.
 const MEASURED: [&str; 4] = ["Available", "Degraded", "InfrastructureReady", "KubeAPIServerAvailable"];
 
+/// Where the state of encryption is kept in a status.
+const SECRET_ENCRYPTION: &str = "secretEncryption";
+
 /// What one pass saw.
 #[derive(Clone, Debug)]
 pub(crate) struct Observed<'a> {
     pub(crate) generation: Option<i64>,
     pub(crate) now: Timestamp,
-    pub(crate) blueprint: Result<&'a Blueprint, &'a Refusal>,
-    pub(crate) publish_port: u16,
+    pub(crate) blueprint: Result<&'a Blueprint, &'a Refusals>,
+    /// What was asked for and is not done, although the cluster goes on.
+    pub(crate) complaints: &'a Refusals,
+    /// What is wrong with `spec.pausedUntil`.
+    pub(crate) pause: Option<String>,
+    /// Why the cluster cannot go to the next minor version.
+    pub(crate) not_upgradeable: Option<String>,
+    /// Where clients go.
+    pub(crate) endpoint: Option<Endpoint>,
     /// Service and Route are there and have what they need.
     pub(crate) infrastructure: Result<(), String>,
     /// The administrator's kubeconfig was written.
@@ -57,28 +68,45 @@ pub(crate) struct Observed<'a> {
 pub(crate) fn observe(previous: &HostedClusterStatus, observed: &Observed<'_>) -> HostedClusterStatus {
     let mut status = previous.clone();
     if let Ok(blueprint) = observed.blueprint {
-        record_version(&mut status, blueprint, observed);
+        let runs = observed.runs();
+        history::record(&mut status, blueprint, observed.generation.unwrap_or_default(), runs, observed.now);
         if observed.kubeconfig {
             status.kubeconfig = Some(Reference::to(names::admin_kubeconfig(&blueprint.cluster.name)));
         }
-        if observed.infrastructure.is_ok() {
-            status.control_plane_endpoint = Some(ControlPlaneEndpoint {
-                host: blueprint.host.clone(),
-                port: observed.publish_port.into(),
-            });
+        if let Some(endpoint) = &observed.endpoint {
+            status.control_plane_endpoint =
+                Some(ControlPlaneEndpoint { host: endpoint.host.clone(), port: endpoint.port.into() });
         }
-        status.payload_arch = Some(payload_arch().to_owned());
+        status.payload_arch = Some(payload_arch(blueprint).to_owned());
+        let keys = status.other.remove(SECRET_ENCRYPTION);
+        let keys = encryption::status(keys.as_ref(), blueprint.encrypts_with.as_deref(), runs, observed.now);
+        status.other.extend(keys.map(|keys| (SECRET_ENCRYPTION.to_owned(), keys)));
     }
-    let has_run = has_run(&status);
+    let has_run = history::has_run(&status);
+    // Who has not looked cannot say that it is otherwise than before.
+    let blind = observed.blueprint.is_err() || observed.error.is_some();
     for (type_, (holds, reason, message)) in conditions(&status, observed) {
-        // A release that cannot be served stops the upgrade, not the cluster.
-        if has_run && observed.blueprint.is_err() && MEASURED.contains(&type_) {
+        if has_run && blind && MEASURED.contains(&type_) {
             continue;
         }
         let condition = Condition::new(type_, holds, reason, message, observed.now);
         set_condition(&mut status.conditions, condition.of_generation(observed.generation));
     }
     status
+}
+
+/// Whether everything is encrypted with the key that the cluster names, as its status last said.
+pub(crate) fn is_settled(status: Option<&HostedClusterStatus>, blueprint: &Blueprint) -> bool {
+    let status = status.and_then(|status| status.other.get(SECRET_ENCRYPTION));
+    encryption::is_settled(status, blueprint.encrypts_with.as_deref())
+}
+
+// === impl Observed ===
+
+impl Observed<'_> {
+    fn runs(&self) -> bool {
+        self.infrastructure.is_ok() && self.workload.is_ok() && self.answer.is_ok()
+    }
 }
 
 /// Reconciliation is switched off: that is all that changes.
@@ -102,7 +130,13 @@ fn conditions(status: &HostedClusterStatus, observed: &Observed<'_>) -> Vec<(&'s
         ("Available", available(observed)),
         ("Progressing", progressing(status, observed)),
         ("Degraded", degraded(status, observed)),
-        ("ReconciliationActive", holds("Reconciliation active on resource")),
+        (
+            "ReconciliationActive",
+            match &observed.pause {
+                None => holds("Reconciliation active on resource"),
+                Some(complaint) => (ConditionStatus::True, "InvalidPausedUntilValue", complaint.clone()),
+            },
+        ),
         (
             "ReconciliationSucceeded",
             match &observed.error {
@@ -125,6 +159,16 @@ fn conditions(status: &HostedClusterStatus, observed: &Observed<'_>) -> Vec<(&'s
         ("InfrastructureReady", measured(observed, &observed.infrastructure, "WaitingOnInfrastructureReady")),
         ("KubeAPIServerAvailable", measured(observed, &observed.workload, "NotReady")),
     ];
+    if let Ok(blueprint) = observed.blueprint {
+        conditions.push((
+            "ClusterVersionUpgradeable",
+            match &observed.not_upgradeable {
+                None => holds("The next minor version may be asked for"),
+                Some(obstacle) => fails("NodePoolsBehind", obstacle),
+            },
+        ));
+        conditions.push(("EtcdDataEncryptionUpToDate", encrypted(status, blueprint)));
+    }
     if let Ok(blueprint) = observed.blueprint
         && blueprint.highly_available
     {
@@ -139,10 +183,29 @@ fn conditions(status: &HostedClusterStatus, observed: &Observed<'_>) -> Vec<(&'s
     conditions
 }
 
+/// Whether everything is encrypted with the key that is asked for.
+fn encrypted(status: &HostedClusterStatus, blueprint: &Blueprint) -> Verdict {
+    match blueprint.encrypts_with.as_deref() {
+        None => (
+            ConditionStatus::Unknown,
+            "NotApplicable",
+            "no key vault is asked; payload `light` encrypts secrets with a key of its own".to_owned(),
+        ),
+        Some(active) if is_settled(Some(status), blueprint) => {
+            holds(&format!("All secrets are encrypted with the key in Secret {active}"))
+        }
+        Some(active) => fails(
+            "EncryptionInProgress",
+            &format!("secrets are being encrypted with the key in Secret {active}"),
+        ),
+    }
+}
+
 /// The first thing missing on the way from a client to the API server.
 fn available(observed: &Observed<'_>) -> Verdict {
-    if let Err(refusal) = observed.blueprint {
-        return fails(refusal.reason, &refusal.message);
+    if let Err(refusals) = observed.blueprint {
+        let first = refusals.first();
+        return first.map_or_else(unchecked, |refusal| fails(refusal.reason, &refusal.message));
     }
     let waiting = |what: &str| format!("Waiting for hosted control plane to be healthy: {what}");
     match (&observed.infrastructure, &observed.workload, &observed.answer) {
@@ -160,10 +223,14 @@ fn available(observed: &Observed<'_>) -> Verdict {
 }
 
 fn progressing(status: &HostedClusterStatus, observed: &Observed<'_>) -> Verdict {
-    if let Err(refusal) = observed.blueprint {
+    let blocked = match observed.blueprint {
+        Err(refusals) => refusals.first(),
+        Ok(_) => observed.complaints.of("ValidReleaseImage"),
+    };
+    if let Some(refusal) = blocked {
         return fails("Blocked", &refusal.message);
     }
-    if newest(status).is_some_and(|entry| entry.state == HistoryState::Completed) {
+    if history::is_current(status) {
         return fails("AsExpected", "HostedCluster is at expected version");
     }
     let message = "HostedCluster is deploying, upgrading, or reconfiguring";
@@ -173,7 +240,7 @@ fn progressing(status: &HostedClusterStatus, observed: &Observed<'_>) -> Verdict
 /// Before it has run once, a control plane that does not run is progressing, not degraded.
 fn degraded(status: &HostedClusterStatus, observed: &Observed<'_>) -> Verdict {
     match &observed.workload {
-        Err(missing) if has_run(status) && observed.blueprint.is_ok() => {
+        Err(missing) if history::has_run(status) && observed.blueprint.is_ok() => {
             (ConditionStatus::True, "UnavailableReplicas", missing.clone())
         }
         _ => fails("AsExpected", "The hosted cluster is not degraded"),
@@ -181,12 +248,17 @@ fn degraded(status: &HostedClusterStatus, observed: &Observed<'_>) -> Verdict {
 }
 
 fn gate(observed: &Observed<'_>, condition: &str, message: &str) -> Verdict {
-    match observed.blueprint {
-        Err(refusal) if refusal.condition == condition => fails(refusal.reason, &refusal.message),
-        // Whatever was refused first says nothing about what was not looked at.
-        Err(_) => (ConditionStatus::Unknown, "StatusUnknown", "not checked".to_owned()),
-        Ok(_) => holds(message),
+    let refused = observed.blueprint.err().and_then(|refusals| refusals.of(condition));
+    match refused.or_else(|| observed.complaints.of(condition)) {
+        Some(refusal) => fails(refusal.reason, &refusal.message),
+        // What a specification names is only looked at when it is right itself.
+        None if observed.blueprint.is_err() && condition == "ValidConfiguration" => unchecked(),
+        None => holds(message),
     }
+}
+
+fn unchecked() -> Verdict {
+    (ConditionStatus::Unknown, "StatusUnknown", "not checked to the end".to_owned())
 }
 
 fn measured(observed: &Observed<'_>, seen: &Result<(), String>, reason: &'static str) -> Verdict {
@@ -205,78 +277,12 @@ fn fails(reason: &'static str, message: &str) -> Verdict {
     (ConditionStatus::False, reason, message.to_owned())
 }
 
-/// Begins an entry for a new release, and completes it once that release answers.
-fn record_version(status: &mut HostedClusterStatus, blueprint: &Blueprint, observed: &Observed<'_>) {
-    let generation = observed.generation.unwrap_or_default();
-    let desired = DesiredRelease {
-        image: blueprint.release.image.clone(),
-        version: blueprint.release.version.clone(),
-        ..DesiredRelease::default()
-    };
-    let mut history = status.version.take().map(|version| version.history).unwrap_or_default();
-    let now = Time(Timestamp::from_second(observed.now.as_second()).unwrap_or(observed.now));
-    if history.first().is_none_or(|entry| entry.image != desired.image) {
-        if let Some(superseded) = history.first_mut() {
-            superseded.completion_time.get_or_insert_with(|| now.clone());
-        }
-        history.insert(
-            0,
-            HistoryEntry {
-                state: HistoryState::Partial,
-                started_time: now.clone(),
-                completion_time: None,
-                version: blueprint.release.version.clone(),
-                image: desired.image.clone(),
-                verified: false,
-            },
-        );
-        prune(&mut history);
+fn payload_arch(blueprint: &Blueprint) -> &'static str {
+    match blueprint.release.processors {
+        Some(Processors::Multi) => "Multi",
+        Some(Processors::Amd64) => "AMD64",
+        Some(Processors::Arm64) => "ARM64",
+        None if cfg!(target_arch = "aarch64") => "ARM64",
+        None => "AMD64",
     }
-    let runs = observed.infrastructure.is_ok() && observed.workload.is_ok() && observed.answer.is_ok();
-    if let Some(entry) = history.first_mut()
-        && runs
-        && entry.state == HistoryState::Partial
-    {
-        entry.state = HistoryState::Completed;
-        entry.completion_time = Some(now);
-    }
-    status.control_plane_version = Some(ControlPlaneVersionStatus {
-        desired: desired.clone(),
-        history: history.clone(),
-        observed_generation: generation,
-        ..ControlPlaneVersionStatus::default()
-    });
-    status.version = Some(ClusterVersionStatus {
-        desired,
-        history,
-        observed_generation: generation,
-        ..ClusterVersionStatus::default()
-    });
-}
-
-/// A history is kept short, but never forgets where the cluster began nor what it last ran.
-fn prune(history: &mut Vec<HistoryEntry>) {
-    const LONGEST: usize = 100;
-    while history.len() > LONGEST {
-        let last_complete = history.iter().position(is_complete);
-        let oldest = (1..history.len() - 1).rev().find(|index| Some(*index) != last_complete);
-        let Some(oldest) = oldest else { return };
-        history.remove(oldest);
-    }
-}
-
-fn has_run(status: &HostedClusterStatus) -> bool {
-    status.version.iter().flat_map(|version| &version.history).any(is_complete)
-}
-
-fn newest(status: &HostedClusterStatus) -> Option<&HistoryEntry> {
-    status.version.as_ref()?.history.first()
-}
-
-fn is_complete(entry: &HistoryEntry) -> bool {
-    entry.state == HistoryState::Completed
-}
-
-fn payload_arch() -> &'static str {
-    if cfg!(target_arch = "aarch64") { "ARM64" } else { "AMD64" }
 }

@@ -1,15 +1,19 @@
 use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{LoadBalancerIngress, LoadBalancerStatus, Service, ServiceStatus};
 use pilothouse_crds::{
-    ConditionStatus, HistoryState, HostedCluster, HostedClusterSpec, HostedClusterStatus, Platform, Release,
-    find_condition,
+    ConditionStatus, HistoryState, HostedCluster, HostedClusterSpec, HostedClusterStatus, Platform,
+    PublishingStrategy, PublishingType, Release, find_condition,
 };
 use rstest::rstest;
 
-use super::blueprint::{Blueprint, Refusal};
+use super::publishing::Endpoint;
+use super::refusal::Refusal;
 use super::status::{self, Observed};
 use super::*;
 
-fn blueprint(image: &str) -> Blueprint {
+static NO_COMPLAINTS: std::sync::LazyLock<Refusals> = std::sync::LazyLock::new(Refusals::default);
+
+fn cluster(image: &str) -> HostedCluster {
     let mut cluster = HostedCluster::new(
         "first",
         HostedClusterSpec {
@@ -20,7 +24,11 @@ fn blueprint(image: &str) -> Blueprint {
         },
     );
     cluster.metadata.namespace = Some("ocm-local-1".to_owned());
-    Blueprint::draw(&cluster, &Config::default()).unwrap()
+    cluster
+}
+
+fn blueprint(image: &str) -> Blueprint {
+    Blueprint::draw(&cluster(image), &[], &Config::default()).unwrap()
 }
 
 fn at(second: i64) -> Timestamp {
@@ -34,7 +42,10 @@ fn pass(blueprint: &Blueprint, steps: usize, now: Timestamp) -> Observed<'_> {
         generation: Some(1),
         now,
         blueprint: Ok(blueprint),
-        publish_port: 9443,
+        complaints: &NO_COMPLAINTS,
+        pause: None,
+        not_upgradeable: None,
+        endpoint: None,
         infrastructure: reached(1),
         kubeconfig: steps >= 2,
         workload: reached(3),
@@ -102,19 +113,108 @@ fn an_upgrade_begins_a_new_entry_and_completes_it_when_it_answers() {
 }
 
 #[test]
-fn a_refused_release_stops_the_upgrade_and_not_the_cluster() {
+fn what_was_refused_before_the_first_run_is_all_there_is_to_say() {
+    let blueprint = blueprint("pilothouse/release:4.20.0");
+    let refusals = Refusals::from(Refusal::release("no"));
+    let refused = Observed { blueprint: Err(&refusals), ..pass(&blueprint, 0, at(10)) };
+    let status = status::observe(&HostedClusterStatus::default(), &refused);
+    assert_eq!(condition(&status, "ValidReleaseImage"), (ConditionStatus::False, "InvalidImage"));
+    assert_eq!(condition(&status, "SupportedHostedCluster").0, ConditionStatus::True);
+    assert_eq!(condition(&status, "ValidConfiguration").0, ConditionStatus::Unknown);
+    assert_eq!(condition(&status, "Progressing"), (ConditionStatus::False, "Blocked"));
+    assert_eq!(condition(&status, "Available"), (ConditionStatus::False, "InvalidImage"));
+    assert_eq!(status.version, None);
+}
+
+#[test]
+fn a_pass_that_failed_says_so_and_takes_nothing_back() {
     let blueprint = blueprint("pilothouse/release:4.20.0");
     let running = status::observe(&HostedClusterStatus::default(), &pass(&blueprint, 4, at(0)));
-    let refusal = Refusal { condition: "ValidReleaseImage", reason: "InvalidImage", message: "no".into() };
-    let refused = Observed { blueprint: Err(&refusal), ..pass(&blueprint, 0, at(10)) };
-
-    let status = status::observe(&running, &refused);
-    assert_eq!(condition(&status, "ValidReleaseImage"), (ConditionStatus::False, "InvalidImage"));
-    assert_eq!(condition(&status, "Progressing"), (ConditionStatus::False, "Blocked"));
+    let failed = Observed { error: Some("it was refused".to_owned()), ..pass(&blueprint, 0, at(10)) };
+    let status = status::observe(&running, &failed);
+    assert_eq!(
+        condition(&status, "ReconciliationSucceeded"),
+        (ConditionStatus::False, "ReconciliationError")
+    );
     assert_eq!(condition(&status, "Available").0, ConditionStatus::True);
+    assert_eq!(condition(&status, "Degraded").0, ConditionStatus::False);
+}
 
-    let never_ran = status::observe(&HostedClusterStatus::default(), &refused);
-    assert_eq!(condition(&never_ran, "Available"), (ConditionStatus::False, "InvalidImage"));
+/// What the conditions say in the life of a cluster, each time as far as something changed.
+#[test]
+fn conditions_over_the_life_of_a_cluster_are_those_on_file() {
+    let (old, new) = (blueprint("pilothouse/release:4.20.0"), blueprint("pilothouse/release:4.20.8"));
+    let (refused, complaint) =
+        (Refusals::from(Refusal::invalid("no range")), Refusal::release("no way back"));
+    let complaints = Refusals::from(complaint);
+    let chapters = [
+        ("a range that is none", Observed { blueprint: Err(&refused), ..pass(&old, 0, at(0)) }),
+        ("corrected", pass(&old, 0, at(1))),
+        ("service and route are there", pass(&old, 1, at(2))),
+        ("the kubeconfig is written", pass(&old, 2, at(3))),
+        ("the pod runs", pass(&old, 3, at(4))),
+        ("it answers", pass(&old, 4, at(5))),
+        ("pausedUntil: soon", Observed { pause: Some("soon is no time".to_owned()), ..pass(&old, 4, at(6)) }),
+        ("a secret cannot be used", Observed { error: Some("broken".to_owned()), ..pass(&old, 0, at(7)) }),
+        ("repaired", pass(&old, 4, at(8))),
+        ("the pod crashes", pass(&old, 2, at(9))),
+        ("it is back", pass(&old, 4, at(10))),
+        ("an earlier release", Observed { complaints: &complaints, ..pass(&old, 4, at(11)) }),
+        ("a later release", pass(&new, 2, at(12))),
+        ("it answers", pass(&new, 4, at(13))),
+        ("nodes fall behind", Observed { not_upgradeable: Some("old pool".into()), ..pass(&new, 4, at(14)) }),
+    ];
+    let mut story = String::new();
+    let mut status = HostedClusterStatus::default();
+    for (title, observed) in chapters {
+        let next = status::observe(&status, &observed);
+        story.push_str(&format!("# {title}\n"));
+        for condition in &next.conditions {
+            let before = find_condition(&status.conditions, &condition.type_);
+            let words =
+                |one: &pilothouse_crds::Condition| (one.status, one.reason.clone(), one.message.clone());
+            if before.map(words) != Some(words(condition)) {
+                let (holds, reason) = (condition.status.as_str(), &condition.reason);
+                story.push_str(&format!("{}: {holds} {reason}: {}\n", condition.type_, condition.message));
+            }
+        }
+        status = next;
+    }
+    insta::assert_snapshot!(story);
+}
+
+#[test]
+fn clients_go_where_the_api_server_is_published() {
+    let gateway = "127.0.0.1:9443".parse().unwrap();
+    let config = Config { load_balancers: true, ..Config::default() };
+    let mut cluster = cluster("pilothouse/release:4.20.0");
+    cluster.spec.services[0].service_publishing_strategy =
+        PublishingStrategy::of(PublishingType::LoadBalancer);
+    let balanced = Blueprint::draw(&cluster, &[], &config).unwrap();
+    assert_eq!(manifests::route(&balanced), None);
+    let mut service = manifests::service(&balanced);
+    assert_eq!(service.spec.as_ref().unwrap().type_.as_deref(), Some("LoadBalancer"));
+    let missing = balanced.publishing.endpoint(&service, gateway).unwrap_err();
+    assert!(missing.contains("has no load balancer yet"), "{missing}");
+    give_balancer(&mut service, "203.0.113.9");
+    let endpoint = balanced.publishing.endpoint(&service, gateway).unwrap();
+    assert_eq!((endpoint.server.as_str(), endpoint.port), ("https://203.0.113.9:6443", 6443));
+    assert_eq!(endpoint.name(), Some("203.0.113.9".parse().unwrap()));
+
+    cluster.spec.services[0].service_publishing_strategy = serde_json::from_value(serde_json::json!({
+        "type": "NodePort", "nodePort": { "address": "node.test", "port": 30443 },
+    }))
+    .unwrap();
+    let on_nodes = Blueprint::draw(&cluster, &[], &config).unwrap();
+    let service = manifests::service(&on_nodes);
+    let Endpoint { server, server_name, .. } = on_nodes.publishing.endpoint(&service, gateway).unwrap();
+    assert_eq!((server.as_str(), server_name), ("https://node.test:30443", None));
+}
+
+fn give_balancer(service: &mut Service, address: &str) {
+    let ingress = LoadBalancerIngress { ip: Some(address.to_owned()), ..LoadBalancerIngress::default() };
+    let load_balancer = LoadBalancerStatus { ingress: Some(vec![ingress]) };
+    service.status = Some(ServiceStatus { load_balancer: Some(load_balancer), ..ServiceStatus::default() });
 }
 
 #[rstest]
@@ -138,7 +238,8 @@ fn the_objects_of_a_control_plane_are_those_on_file() {
         serde_json::to_value(manifests::service(&blueprint)),
         serde_json::to_value(manifests::route(&blueprint)),
         serde_json::to_value(config_map),
-        serde_json::to_value(manifests::stateful_set(&blueprint, "pilothouse")),
+        serde_json::to_value(workload::stateful_set(&blueprint, "pilothouse")),
+        serde_json::to_value(workload::priority_class()),
     ];
     let objects: Vec<_> = objects.into_iter().map(Result::unwrap).collect();
     insta::assert_snapshot!(serde_json::to_string_pretty(&objects).unwrap());

@@ -4,7 +4,7 @@ use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod, Secret, Service};
 use kube::Api;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
-use pilothouse_crds::{HistoryState, HostedCluster, NodePool, Route};
+use pilothouse_crds::{HistoryState, HostedCluster, HostedControlPlane, NodePool, Route};
 use pilothouse_pki::{AlternativeName, Certificate};
 use pilothouse_test_support::eventually;
 use serde_json::json;
@@ -27,10 +27,21 @@ async fn a_hosted_cluster_is_made_in_one_wave_and_available_once_it_answers() {
     assert_eq!(settings["version"].as_str(), Some("1.33.4"));
     assert_eq!(settings["advertise"].as_str(), Some(format!("{address}:6443").as_str()));
     let secrets: Api<Secret> = region.api(CONTROL_PLANE);
-    for name in
-        ["root-ca", "cluster-signer-ca", "kas-kubelet-client-crt", "system-admin-client", "sa-signing-key"]
-    {
-        secrets.get(name).await.unwrap();
+    let infra_id = region.cluster().await.spec.infra_id.unwrap();
+    for name in [
+        "root-ca",
+        "cluster-signer-ca",
+        "system-admin-signer",
+        "kas-kubelet-client-crt",
+        "system-admin-client",
+        "sa-signing-key",
+        "kas-secret-encryption-config",
+        "admin-kubeconfig",
+        "localhost-kubeconfig",
+        "service-network-admin-kubeconfig",
+        &format!("{infra_id}-kubeconfig"),
+    ] {
+        region.eventually_there(&secrets, name).await;
     }
     let serving = secrets.get("kas-server-crt").await.unwrap().data.unwrap();
     let serving = Certificate::from_pem(&serving["tls.crt"].0).unwrap();
@@ -60,6 +71,16 @@ async fn a_hosted_cluster_is_made_in_one_wave_and_available_once_it_answers() {
     assert_eq!(status.control_plane_endpoint.unwrap().host, "api.first.pilothouse.test");
     assert!(cluster.spec.cluster_id.is_some() && cluster.spec.infra_id.is_some());
     region.eventually_condition("Progressing", "False").await;
+
+    // The control plane says the same of itself.
+    let control_planes: Api<HostedControlPlane> = region.api(CONTROL_PLANE);
+    let status = eventually("the control plane is ready", PATIENCE, async || {
+        let status = control_planes.get("first").await.unwrap().status.unwrap_or_default();
+        if status.ready { Ok(status) } else { Err(format!("{status:?}")) }
+    })
+    .await;
+    assert!(status.initialized && status.version == "4.20.0", "{status:?}");
+    assert_eq!(status.kube_config.unwrap().name, "admin-kubeconfig");
 
     // The kubeconfig is the administrator's.
     let namespaces: Api<Namespace> = Api::all(region.hosted_client().await);

@@ -3,6 +3,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
+mod faults;
 mod hosted_clusters;
 mod node_pools;
+mod operator;
+mod secrets;
 mod support;

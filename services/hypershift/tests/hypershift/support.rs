@@ -2,37 +2,36 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::atomic::AtomicUsize;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Node, Pod, Secret, Service as KubeService};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
-use kube::client::ClientBuilder;
 use kube::config::{KubeConfigOptions, Kubeconfig as ClientConfig};
 use kube::{Api, Client, Resource, ResourceExt as _};
 use pilothouse_crds::{
-    Condition, HostedCluster, HostedClusterSpec, NodePool, NodePoolSpec, Platform, Release, Route,
-    find_condition,
+    Condition, HostedCluster, HostedClusterSpec, HostedControlPlane, NodePool, NodePoolSpec, Platform,
+    Release, Route, find_condition,
 };
-use pilothouse_hypershift::{Config, Deps, Service};
+use pilothouse_hypershift::Config;
 use pilothouse_informer::ObjectKey;
 use pilothouse_kubeapi::testing;
 use pilothouse_pki::{Bundle, Identity};
 use pilothouse_runtime::reconcile::Handle;
 use pilothouse_runtime::{Clock, OnExit, Reason, Shutdown, Tasks};
 use pilothouse_test_support::eventually;
-use prometheus_client::registry::Registry;
 use serde::de::DeserializeOwned;
 use serde_json::json;
 use tokio::net::{TcpListener, TcpStream};
-use tower::util::MapRequestLayer;
+
+use crate::operator::{Faults, OperatorStart};
 
 pub(crate) const NAMESPACE: &str = "ocm-local-1";
 pub(crate) const CONTROL_PLANE: &str = "ocm-local-1-first";
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A management cluster with an operator.
 pub(crate) struct Region {
@@ -40,20 +39,37 @@ pub(crate) struct Region {
     pub(crate) handles: [Handle<ObjectKey>; 2],
     /// How many writes the operator has asked for, also those that change nothing.
     pub(crate) writes: Arc<AtomicUsize>,
-    gateway: Arc<OnceLock<SocketAddr>>,
+    /// Where an operator is cut off, if anywhere.
+    pub(crate) faults: Arc<Faults>,
+    gateway: Arc<Mutex<Option<SocketAddr>>>,
     management: testing::Cluster,
-    hosted: OnceLock<testing::Cluster>,
-    /// The gateway. It ends with the test.
+    hosted: Mutex<Vec<testing::Cluster>>,
+    /// The gateway, and whoever starts the next operator. They end with the test.
     network: Tasks,
     operator: Tasks,
 }
 
+/// What a test may want otherwise.
+pub(crate) struct Options {
+    pub(crate) clock: Clock,
+    pub(crate) config: Config,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { clock: Clock::system(), config: Config::default() }
+    }
+}
+
 impl Region {
     pub(crate) async fn start() -> Self {
+        Self::start_with(Options::default()).await
+    }
+
+    pub(crate) async fn start_with(options: Options) -> Self {
         let management = testing::Cluster::start(testing::Options::default()).await.unwrap();
         management.keep_accounts().await.unwrap();
         let client = management.admin().await.unwrap();
-        let writes = Arc::new(AtomicUsize::new(0));
         let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
         for definition in pilothouse_crds::all() {
             definitions.create(&PostParams::default(), &definition).await.unwrap();
@@ -61,6 +77,7 @@ impl Region {
         let everything = ListParams::default();
         eventually("the definitions are served", PATIENCE, async || -> Result<(), kube::Error> {
             Api::<HostedCluster>::all(client.clone()).list(&everything).await?;
+            Api::<HostedControlPlane>::all(client.clone()).list(&everything).await?;
             Api::<NodePool>::all(client.clone()).list(&everything).await?;
             Api::<Route>::all(client.clone()).list(&everything).await?;
             Ok(())
@@ -68,21 +85,30 @@ impl Region {
         .await;
         create::<Namespace>(&Api::all(client.clone()), json!({ "metadata": { "name": NAMESPACE } })).await;
 
-        let gateway = Arc::new(OnceLock::new());
+        let gateway = Arc::new(Mutex::new(None));
         let network = Tasks::new("network", Shutdown::new());
         let publish_address = serve_gateway(&network, gateway.clone()).await;
-        let config = Config { publish_address, ..Config::default() };
-        let mut registry = Registry::default();
-        let kubeconfig = management.kubeconfig("operator", &["system:masters"]).unwrap();
-        let counted = connect_counted(&kubeconfig, writes.clone()).await;
-        let deps = Deps { client: counted, clock: Clock::system(), registry: &mut registry };
-        let service = Service::build(config, deps).await.unwrap();
-        let handles = service.handles();
-        let operator = Tasks::new("operator", Shutdown::new());
-        let shutdown = operator.shutdown().clone();
-        operator.spawn("hypershift", OnExit::StopProcess, async move { Ok(service.run(shutdown).await?) });
-        let hosted = OnceLock::new();
-        Self { client, handles, writes, gateway, management, hosted, network, operator }
+        let start = OperatorStart {
+            config: Config { publish_address, ..options.config },
+            clock: options.clock,
+            kubeconfig: management.kubeconfig("operator", &["system:masters"]).unwrap(),
+            writes: Arc::default(),
+            faults: Arc::default(),
+        };
+        let (operator, handles) = start.start().await;
+        let (writes, faults) = (start.writes.clone(), start.faults.clone());
+        network.spawn("supervisor", OnExit::Expendable, start.supervise(operator.clone()));
+        Self {
+            client,
+            handles,
+            writes,
+            faults,
+            gateway,
+            management,
+            hosted: Mutex::default(),
+            network,
+            operator,
+        }
     }
 
     /// Stops the operator and fails if anything of it is left or went wrong.
@@ -92,7 +118,8 @@ impl Region {
         self.operator.drain(PATIENCE).await.unwrap();
         assert_eq!(self.operator.shutdown().reason(), Some(asked));
         assert_eq!(self.network.shutdown().reason(), None);
-        for server in std::iter::once(&self.management).chain(self.hosted.get()) {
+        assert_eq!(self.management.shutdown().reason(), None);
+        for server in locked(&self.hosted).iter() {
             assert_eq!(server.shutdown().reason(), None);
         }
     }
@@ -106,7 +133,12 @@ impl Region {
 
     /// Asks for a hosted cluster `first`.
     pub(crate) async fn create_cluster(&self, image: &str) {
-        let cluster = HostedCluster::new(
+        self.create_cluster_with(image, |_| {}).await;
+    }
+
+    /// The same, and otherwise.
+    pub(crate) async fn create_cluster_with(&self, image: &str, change: impl FnOnce(&mut HostedCluster)) {
+        let mut cluster = HostedCluster::new(
             "first",
             HostedClusterSpec {
                 release: Release { image: image.to_owned() },
@@ -115,6 +147,7 @@ impl Region {
                 ..HostedClusterSpec::default()
             },
         );
+        change(&mut cluster);
         self.api::<HostedCluster>(NAMESPACE).create(&PostParams::default(), &cluster).await.unwrap();
     }
 
@@ -143,6 +176,38 @@ impl Region {
             }
         })
         .await
+    }
+
+    /// A condition of the hosted cluster, once it has this status and reason.
+    pub(crate) async fn eventually_reason(&self, type_: &str, status: &str, reason: &str) -> Condition {
+        eventually(&format!("{type_} is {status} because of {reason}"), PATIENCE, async || {
+            let conditions = self.cluster().await.status.unwrap_or_default().conditions;
+            match find_condition(&conditions, type_) {
+                Some(found) if found.status.as_str() == status && found.reason == reason => Ok(found.clone()),
+                other => Err(format!("{other:?}; {}", self.last_error().await)),
+            }
+        })
+        .await
+    }
+
+    /// Changes the hosted cluster.
+    pub(crate) async fn change_cluster(&self, patch: serde_json::Value) {
+        let clusters: Api<HostedCluster> = self.api(NAMESPACE);
+        clusters.patch("first", &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
+    }
+
+    /// A Secret with one key.
+    pub(crate) async fn create_secret(&self, name: &str, key: &str, value: &[u8]) {
+        let data = [(key.to_owned(), k8s_openapi::ByteString(value.to_vec()))];
+        let mut secret = Secret { data: Some(data.into()), ..Secret::default() };
+        secret.metadata.name = Some(name.to_owned());
+        self.api::<Secret>(NAMESPACE).create(&PostParams::default(), &secret).await.unwrap();
+    }
+
+    /// What a key of a Secret of the control plane holds.
+    pub(crate) async fn secret(&self, name: &str, key: &str) -> Vec<u8> {
+        let secret = self.api::<Secret>(CONTROL_PLANE).get(name).await.unwrap();
+        secret.data.unwrap().remove(key).unwrap_or_default().0
     }
 
     /// An object, once it is there.
@@ -210,6 +275,13 @@ impl Region {
         pods.patch_status("kube-apiserver-0", &PatchParams::default(), &Patch::Merge(status)).await.unwrap();
     }
 
+    /// What the controller of stateful sets and a kubelet would do with a new template.
+    pub(crate) async fn replace_pod(&self) {
+        let pods: Api<Pod> = self.api(CONTROL_PLANE);
+        let _ = pods.delete("kube-apiserver-0", &DeleteParams::default().grace_period(0)).await.unwrap();
+        self.run_pod().await;
+    }
+
     /// What the gateway would do, and what runs behind it: an API server in this process, with the certificates that
     /// were made for it.
     pub(crate) async fn publish(&self) {
@@ -226,8 +298,8 @@ impl Region {
             ..testing::Options::default()
         };
         let hosted = testing::Cluster::start(options).await.unwrap();
-        self.gateway.set(hosted.address()).unwrap();
-        self.hosted.set(hosted).unwrap();
+        *locked(&self.gateway) = Some(hosted.address());
+        locked(&self.hosted).push(hosted);
     }
 
     /// A client of the hosted cluster with the administrator's kubeconfig.
@@ -263,6 +335,7 @@ impl Region {
         empty::<ConfigMap>(&self.api(CONTROL_PLANE)).await;
         empty::<KubeService>(&self.api(CONTROL_PLANE)).await;
         empty::<Route>(&self.api(CONTROL_PLANE)).await;
+        empty::<HostedControlPlane>(&self.api(CONTROL_PLANE)).await;
         let body = json!({
             "apiVersion": "v1", "kind": "Namespace", "spec": { "finalizers": [] },
             "metadata": { "name": CONTROL_PLANE, "resourceVersion": namespace.metadata.resource_version },
@@ -286,8 +359,16 @@ impl Region {
         collect::<KubeService>(&self.api(CONTROL_PLANE), &mut versions).await;
         collect::<StatefulSet>(&self.api(CONTROL_PLANE), &mut versions).await;
         collect::<Route>(&self.api(CONTROL_PLANE), &mut versions).await;
+        collect::<HostedControlPlane>(&self.api(CONTROL_PLANE), &mut versions).await;
         collect::<Pod>(&self.api(CONTROL_PLANE), &mut versions).await;
         versions
+    }
+
+    /// Looks at everything again.
+    pub(crate) fn wake(&self) {
+        for handle in &self.handles {
+            handle.wake_all();
+        }
     }
 
     /// Until nothing is left to do.
@@ -330,28 +411,16 @@ async fn connect(kubeconfig: &str) -> Client {
     Client::try_from(config).unwrap()
 }
 
-/// A client that counts what is not only read.
-async fn connect_counted(kubeconfig: &str, writes: Arc<AtomicUsize>) -> Client {
-    let config = ClientConfig::from_yaml(kubeconfig).unwrap();
-    let config = kube::Config::from_custom_kubeconfig(config, &KubeConfigOptions::default()).await.unwrap();
-    let count = MapRequestLayer::new(move |request: http::Request<kube::client::Body>| {
-        if request.method() != http::Method::GET {
-            writes.fetch_add(1, Ordering::SeqCst);
-        }
-        request
-    });
-    ClientBuilder::try_from(config).unwrap().with_layer(&count).build()
-}
-
 /// What the gateway would do, for one hosted cluster.
-async fn serve_gateway(tasks: &Tasks, target: Arc<OnceLock<SocketAddr>>) -> SocketAddr {
+async fn serve_gateway(tasks: &Tasks, target: Arc<Mutex<Option<SocketAddr>>>) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let connections = tasks.clone();
     tasks.spawn("gateway", OnExit::Expendable, async move {
         loop {
             let (mut client, _) = listener.accept().await?;
-            if let Some(target) = target.get().copied() {
+            let target = *locked(&target);
+            if let Some(target) = target {
                 connections.spawn("connection", OnExit::Expendable, async move {
                     let mut server = TcpStream::connect(target).await?;
                     // Either side may hang up at any time.
@@ -362,4 +431,8 @@ async fn serve_gateway(tasks: &Tasks, target: Arc<OnceLock<SocketAddr>>) -> Sock
         }
     });
     address
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,0 +1,295 @@
+//! Making sure of everything a control plane consists of, and looking how it is.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use futures::future::try_join_all;
+use futures::try_join;
+use jiff::Timestamp;
+use k8s_openapi::api::apps::v1::StatefulSet;
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod, Secret, Service};
+use k8s_openapi::api::scheduling::v1::PriorityClass;
+use kube::api::DeleteParams;
+use kube::{Api, ResourceExt as _};
+use pilothouse_crds::{HostedCluster, Route};
+use pilothouse_informer::ObjectKey;
+use rand::RngCore as _;
+
+use super::blueprint::Blueprint;
+use super::encryption::{self, KeyFile};
+use super::kubeconfigs::Kubeconfigs;
+use super::pki::Signers;
+use super::publishing::Endpoint;
+use super::references::{ENCRYPTION_KEY_BYTES, Sources};
+use super::refusal::{Refusal, Refusals};
+use super::{HostedClusters, manifests, status, workload};
+use crate::apply;
+use crate::error::Error;
+use crate::names::{self, API_SERVER};
+use crate::pod::{is_pod_ready, pod_state};
+use crate::published;
+use crate::secrets::{self, Keyring};
+
+/// How far a pass came.
+pub(super) struct Seen {
+    pub(super) endpoint: Option<Endpoint>,
+    pub(super) infrastructure: Result<(), String>,
+    pub(super) kubeconfig: bool,
+    pub(super) workload: Result<(), String>,
+    pub(super) answer: Result<(), String>,
+    /// When the first certificate is to be renewed.
+    pub(super) due: Option<Timestamp>,
+    /// What could not be done, although the cluster goes on.
+    pub(super) complaints: Refusals,
+}
+
+impl HostedClusters {
+    /// Makes sure of everything a control plane consists of, and looks how it is. What was seen is kept also when
+    /// something fails half-way. Says what stands in the way if nothing can be made at all.
+    pub(super) async fn build(
+        &self,
+        cluster: &HostedCluster,
+        blueprint: &mut Blueprint,
+        sources: &Sources,
+        seen: &mut Seen,
+    ) -> Result<Result<(), Refusals>, Error> {
+        let namespace = blueprint.namespace.clone();
+        let namespace = namespace.as_str();
+        let here = |name: &str| ObjectKey::namespaced(namespace, name);
+        let made = self.ensure_namespace(blueprint).await?;
+        if let Some(refusal) = clash(&made, blueprint) {
+            return Ok(Err(refusal.into()));
+        }
+        if made.metadata.deletion_timestamp.is_some() {
+            seen.infrastructure =
+                Err(format!("namespace {namespace} of an earlier cluster is still being deleted"));
+            return Ok(Ok(()));
+        }
+
+        let services: Api<Service> = Api::namespaced(self.client(), namespace);
+        let keyring =
+            Keyring { client: &self.client, cache: &self.caches.secrets, clock: &self.clock, namespace };
+        let service = manifests::service(blueprint);
+        let settled = status::is_settled(cluster.status.as_ref(), blueprint);
+        let (service, (), (), (), (), signers, keys) = try_join!(
+            apply::ensure(&services, self.caches.services.get(&here(API_SERVER)), &service),
+            self.ensure_route(blueprint),
+            self.ensure_priority_class(),
+            self.ensure_control_plane(cluster, blueprint),
+            sources.copy(&self.client, &self.caches, blueprint),
+            Signers::ensure(&keyring, blueprint),
+            self.ensure_encryption_keys(blueprint, sources, settled),
+        )?;
+        let (encrypts_with, refused) = keys;
+        blueprint.encrypts_with = encrypts_with;
+        refused.into_iter().for_each(|refusal| seen.complaints.add(refusal));
+        let endpoint = match self.endpoint(blueprint, &service) {
+            Ok(endpoint) => endpoint,
+            Err(missing) => {
+                seen.infrastructure = Err(missing);
+                return Ok(Ok(()));
+            }
+        };
+        let (address, endpoint) = endpoint;
+        seen.infrastructure = Ok(());
+        seen.endpoint = Some(endpoint.clone());
+        blueprint.trusted = signers.transition();
+
+        let config_maps: Api<ConfigMap> = Api::namespaced(self.client(), namespace);
+        let config_map = manifests::config_map(
+            blueprint,
+            address,
+            &signers.root().to_pem(),
+            &signers.clients()?.to_pem(),
+        )?;
+        let (leaves, _) = try_join!(
+            signers.leaves(&keyring, blueprint, &endpoint, address),
+            apply::ensure(&config_maps, self.caches.config_maps.get(&here(API_SERVER)), &config_map),
+        )?;
+        seen.due = Some(leaves.due).filter(|_| !blueprint.lifetimes.is_frozen());
+
+        // Last, so that no pod starts before what it reads is there: a kubelet is slow to look again.
+        let infra_id = cluster.spec.infra_id.as_deref().unwrap_or(&blueprint.cluster.name);
+        let kubeconfigs = Kubeconfigs::write(blueprint, &endpoint, &leaves.admin, signers.root(), infra_id)?;
+        let stateful_sets: Api<StatefulSet> = Api::namespaced(self.client(), namespace);
+        let stateful_set = workload::stateful_set(blueprint, &self.config.image);
+        try_join!(
+            self.ensure_kubeconfigs(&kubeconfigs),
+            apply::ensure(&stateful_sets, self.caches.stateful_sets.get(&here(API_SERVER)), &stateful_set),
+        )?;
+        seen.kubeconfig = true;
+
+        seen.workload = workload_runs(&self.caches.pods.list_in(namespace), &blueprint.config_hash());
+        if seen.workload.is_ok() {
+            let client = self.published.client(&blueprint.cluster, &kubeconfigs.published).await?;
+            seen.answer = published::is_ready(&client).await;
+        }
+        if seen.answer.is_ok() {
+            self.watch_nodes(&blueprint.cluster).await;
+        }
+        Ok(Ok(()))
+    }
+
+    /// Made by us, or not touched: two clusters may come to the same name, and so may somebody who knows of neither.
+    async fn ensure_namespace(&self, blueprint: &Blueprint) -> Result<Arc<Namespace>, Error> {
+        let namespaces: Api<Namespace> = Api::all(self.client());
+        let desired = manifests::namespace(blueprint);
+        match self.caches.namespaces.get(&ObjectKey::cluster(&blueprint.namespace)) {
+            Some(cached) => apply::ensure(&namespaces, Some(cached), &desired).await,
+            None => apply::ensure_exists(&namespaces, &desired).await,
+        }
+    }
+
+    /// Where clients go, and the address of the Service inside the management cluster; or what is missing.
+    fn endpoint(&self, blueprint: &Blueprint, service: &Service) -> Result<(IpAddr, Endpoint), String> {
+        let address = cluster_address(service)
+            .ok_or_else(|| format!("Service {}/{API_SERVER} has no address yet", blueprint.namespace))?;
+        let endpoint = blueprint.publishing.endpoint(service, self.config.publish_address)?;
+        Ok((address, endpoint))
+    }
+
+    async fn ensure_route(&self, blueprint: &Blueprint) -> Result<(), Error> {
+        let routes: Api<Route> = Api::namespaced(self.client(), &blueprint.namespace);
+        let cached = self.caches.routes.get(&ObjectKey::namespaced(&blueprint.namespace, API_SERVER));
+        match manifests::route(blueprint) {
+            Some(route) => apply::ensure(&routes, cached, &route).await.map(|_| ()),
+            None if cached.is_some() => {
+                apply::ensure_deleted(&routes, API_SERVER, &DeleteParams::default()).await
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Once in the life of the operator: no pod with a class that is not there is accepted.
+    async fn ensure_priority_class(&self) -> Result<(), Error> {
+        let made = self.priority_class.get_or_try_init(|| async {
+            let classes: Api<PriorityClass> = Api::all(self.client());
+            apply::ensure_exists(&classes, &workload::priority_class()).await.map(|_| ())
+        });
+        made.await.map(|()| ())
+    }
+
+    /// A key for a cluster that names none, beside it and going with it.
+    pub(super) async fn name_encryption_key(
+        &self,
+        blueprint: &Blueprint,
+        sources: &mut Sources,
+    ) -> Result<(), Error> {
+        let encryption::Wanted::Unnamed { name } = &blueprint.encryption else { return Ok(()) };
+        let mut key = vec![0; ENCRYPTION_KEY_BYTES];
+        rand::rng().fill_bytes(&mut key);
+        let metadata = manifests::beside(blueprint, name);
+        let made = secrets::secret(metadata, "Opaque", [("key", key)]);
+        let beside = blueprint.cluster.namespace_or_empty();
+        let kept = apply::ensure_exists(&Api::<Secret>::namespaced(self.client(), beside), &made).await?;
+        sources.add_encryption_key(name.clone(), secrets::value(&kept, "key")?.to_vec());
+        Ok(())
+    }
+
+    /// The file of keys, unless that would lose one. Says which key encrypts, and what was refused.
+    async fn ensure_encryption_keys(
+        &self,
+        blueprint: &Blueprint,
+        sources: &Sources,
+        settled: bool,
+    ) -> Result<(Option<String>, Option<Refusal>), Error> {
+        let api: Api<Secret> = Api::namespaced(self.client(), &blueprint.namespace);
+        let key = ObjectKey::namespaced(&blueprint.namespace, encryption::KEY_FILE);
+        let cached = self.caches.secrets.get(&key);
+        let existing = KeyFile::read(cached.as_deref());
+        let in_use = existing.as_ref().and_then(KeyFile::active);
+        let next = match KeyFile::next(existing, &blueprint.encryption, sources, settled) {
+            Ok(Some(next)) => next,
+            Ok(None) => return Ok((None, None)),
+            Err(refusal) => return Ok((in_use, Some(refusal))),
+        };
+        let desired = next.to_secret(blueprint);
+        let kept = match cached {
+            Some(cached) => apply::ensure(&api, Some(cached), &desired).await?,
+            // The cache may be behind: a file that exists after all wins, and the next pass sees it.
+            None => apply::ensure_exists(&api, &desired).await?,
+        };
+        Ok((KeyFile::read(Some(&kept)).and_then(|file| file.active()), None))
+    }
+
+    async fn ensure_kubeconfigs(&self, kubeconfigs: &Kubeconfigs) -> Result<(), Error> {
+        let all = std::iter::once(&kubeconfigs.beside).chain(&kubeconfigs.in_namespace);
+        let ensured = all.map(|secret| async move {
+            let key = ObjectKey::of(secret);
+            let api: Api<Secret> = Api::namespaced(self.client(), key.namespace_or_empty());
+            apply::ensure(&api, self.caches.secrets.get(&key), secret).await
+        });
+        try_join_all(ensured).await.map(|_| ())
+    }
+
+    /// Nodes are watched while there are pools that want to know of them.
+    async fn watch_nodes(&self, cluster: &ObjectKey) {
+        if self.caches.pools_of(cluster).is_empty() {
+            self.nodes.stop(cluster).await;
+        } else if let Some((digest, client)) = self.published.known(cluster)
+            && self.nodes.watch(cluster, digest, client).await
+        {
+            for pool in self.caches.pools_of(cluster) {
+                self.nodes.wake(pool);
+            }
+        }
+    }
+}
+
+// === impl Seen ===
+
+impl Seen {
+    /// Before anything was looked at.
+    pub(super) fn nothing() -> Self {
+        let nothing = || Err("not looked at yet".to_owned());
+        Self {
+            endpoint: None,
+            infrastructure: nothing(),
+            kubeconfig: false,
+            workload: nothing(),
+            answer: nothing(),
+            due: None,
+            complaints: Refusals::default(),
+        }
+    }
+}
+
+/// Whose namespace it is, if not this cluster's.
+pub(super) fn clash(namespace: &Namespace, blueprint: &Blueprint) -> Option<Refusal> {
+    let owner = names::cluster_of(&namespace.metadata);
+    if owner.as_ref() == Some(&blueprint.cluster) {
+        return None;
+    }
+    let whose = owner.map_or_else(
+        || "is not the operator's; delete it".to_owned(),
+        |owner| format!("belongs to HostedCluster {owner}; rename one of the two"),
+    );
+    Some(Refusal::invalid(format!(
+        "metadata.name: the control plane would be in namespace `{}`, which {whose}",
+        blueprint.namespace
+    )))
+}
+
+/// Whether a pod of the wanted release runs; if none does, what is seen instead.
+fn workload_runs(pods: &[Arc<Pod>], config_hash: &str) -> Result<(), String> {
+    let mut seen = format!("no pod of StatefulSet {API_SERVER} yet");
+    let of_component =
+        |pod: &&Arc<Pod>| pod.labels().get(names::COMPONENT).is_some_and(|name| name == API_SERVER);
+    for pod in pods.iter().filter(of_component) {
+        if names::annotation(&pod.metadata, names::CONFIG_HASH) != Some(config_hash) {
+            seen = format!("pod {} still runs the previous release or configuration", pod.name_any());
+        } else if pod.metadata.deletion_timestamp.is_some() {
+            seen = format!("pod {} is being deleted", pod.name_any());
+        } else if is_pod_ready(pod) {
+            return Ok(());
+        } else {
+            seen = format!("pod {} is not ready: {}", pod.name_any(), pod_state(pod));
+        }
+    }
+    Err(seen)
+}
+
+/// The address of a Service inside the management cluster.
+pub(crate) fn cluster_address(service: &Service) -> Option<IpAddr> {
+    service.spec.as_ref()?.cluster_ip.as_deref()?.parse().ok()
+}

@@ -1,0 +1,77 @@
+//! What is wrong with a specification, and which condition says so.
+
+/// A specification that cannot be carried out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Refusal {
+    /// The condition that says so.
+    pub(crate) condition: &'static str,
+    pub(crate) reason: &'static str,
+    pub(crate) message: String,
+}
+
+/// Everything that is wrong with a specification: at least one thing, and one entry for each condition.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Refusals(Vec<Refusal>);
+
+// === impl Refusal ===
+
+impl Refusal {
+    pub(crate) fn unsupported(message: impl Into<String>) -> Self {
+        Self {
+            condition: "SupportedHostedCluster",
+            reason: "UnsupportedHostedCluster",
+            message: message.into(),
+        }
+    }
+
+    pub(crate) fn invalid(message: impl Into<String>) -> Self {
+        Self { condition: "ValidConfiguration", reason: "InvalidConfiguration", message: message.into() }
+    }
+
+    pub(crate) fn release(message: impl Into<String>) -> Self {
+        Self { condition: "ValidReleaseImage", reason: "InvalidImage", message: message.into() }
+    }
+}
+
+// === impl Refusals ===
+
+impl Refusals {
+    /// Two complaints of one condition become one with both messages.
+    pub(crate) fn add(&mut self, refusal: Refusal) {
+        match self.0.iter_mut().find(|known| known.condition == refusal.condition) {
+            Some(known) => {
+                known.message.push_str("; ");
+                known.message.push_str(&refusal.message);
+            }
+            None => self.0.push(refusal),
+        }
+    }
+
+    /// Keeps the value, or the reason why there is none.
+    pub(crate) fn keep<T>(&mut self, outcome: Result<T, Refusal>) -> Option<T> {
+        outcome.map_err(|refusal| self.add(refusal)).ok()
+    }
+
+    pub(crate) fn extend(&mut self, others: &Self) {
+        others.0.iter().for_each(|refusal| self.add(refusal.clone()));
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// What this condition has to say.
+    pub(crate) fn of(&self, condition: &str) -> Option<&Refusal> {
+        self.0.iter().find(|refusal| refusal.condition == condition)
+    }
+
+    pub(crate) fn first(&self) -> Option<&Refusal> {
+        self.0.first()
+    }
+}
+
+impl From<Refusal> for Refusals {
+    fn from(refusal: Refusal) -> Self {
+        Self(vec![refusal])
+    }
+}
