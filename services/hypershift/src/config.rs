@@ -15,6 +15,8 @@ pub struct Config {
     pub base_domain: String,
     /// The image that is this very program.
     pub image: String,
+    /// The operator's own namespace, where it says which versions it serves.
+    pub namespace: String,
     /// How many clusters, and how many pools, are worked on at once.
     pub concurrency: usize,
 }
@@ -26,6 +28,7 @@ impl Default for Config {
             load_balancers: false,
             base_domain: "pilothouse.test".to_owned(),
             image: "pilothouse".to_owned(),
+            namespace: "hypershift".to_owned(),
             concurrency: 16,
         }
     }

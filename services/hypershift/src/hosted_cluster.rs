@@ -79,7 +79,7 @@ impl Reconcile for HostedClusters {
     }
 
     async fn reconcile(&self, key: &ObjectKey) -> Result<Next, TaskError> {
-        match self.pass(key).await {
+        match Box::pin(self.pass(key)).await {
             // Whoever wrote in between has thereby caused the next pass; this only makes sure of it.
             Err(error) if error.is_conflict() => Ok(Next::After(ASK_AGAIN)),
             outcome => Ok(outcome?),
@@ -96,7 +96,7 @@ impl HostedClusters {
             return Ok(Next::Done);
         };
         if cluster.metadata.deletion_timestamp.is_some() {
-            return self.delete(key, cluster).await;
+            return Box::pin(self.delete(key, cluster)).await;
         }
         let now = self.clock.now();
         let pause = Pause::read(cluster.spec.paused_until.as_deref(), now);
@@ -124,7 +124,7 @@ impl HostedClusters {
         if !has_run && !sources.refusals.is_empty() {
             return self.refuse(key, cluster, &sources.refusals).await;
         }
-        self.build_and_observe(key, cluster, blueprint, sources).await
+        Box::pin(self.build_and_observe(key, cluster, blueprint, sources)).await
     }
 
     /// Nothing is made, and the conditions say why.
@@ -153,7 +153,6 @@ impl HostedClusters {
         let mut complaints = blueprint.complaints.clone();
         complaints.extend(&sources.refusals);
         let mut seen = Seen::nothing();
-        // It holds all requests that are under way at once.
         let built = Box::pin(self.build(&cluster, &mut blueprint, &sources, &mut seen)).await;
         if let Ok(Err(refusals)) = &built {
             return self.refuse(key, cluster, refusals).await;

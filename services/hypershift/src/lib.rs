@@ -35,6 +35,7 @@ mod published;
 mod secrets;
 mod service;
 mod signer;
+mod supported_versions;
 mod versions;
 
 pub use self::config::Config;

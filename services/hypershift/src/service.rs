@@ -4,7 +4,7 @@ use std::time::Duration;
 use kube::Client;
 use pilothouse_informer::ObjectKey;
 use pilothouse_runtime::reconcile::{ControllerStatus, Handle, Options};
-use pilothouse_runtime::{Clock, Controller, Shutdown, Tasks};
+use pilothouse_runtime::{Clock, Controller, OnExit, Shutdown, Tasks};
 use prometheus_client::registry::Registry;
 use tokio::sync::OnceCell;
 
@@ -14,7 +14,7 @@ use crate::hosted_nodes::HostedNodes;
 use crate::metrics::Metrics;
 use crate::node_pool::NodePools;
 use crate::published::Published;
-use crate::{Config, Error};
+use crate::{Config, Error, supported_versions};
 
 /// How long passes that run may take to finish at shutdown.
 const DRAIN: Duration = Duration::from_secs(20);
@@ -31,6 +31,8 @@ pub struct Deps<'a> {
 
 /// The operator.
 pub struct Service {
+    client: Client,
+    namespace: String,
     watches: Watches,
     caches: Caches,
     nodes: Arc<HostedNodes>,
@@ -62,11 +64,12 @@ impl Service {
             metrics: Metrics::new(registry, caches.clone(), clock.clone()),
             priority_class: OnceCell::new(),
         };
+        let (own_client, namespace) = (client.clone(), config.namespace.clone());
         let pools = NodePools { client, clock, config, caches: caches.clone(), nodes: nodes.clone() };
         let clusters = Controller::new("hosted-clusters", clusters, options.clone());
         let pools = Controller::new("node-pools", pools, options);
         nodes.connect(pools.handle());
-        Ok(Self { watches, caches, nodes, clusters, pools })
+        Ok(Self { client: own_client, namespace, watches, caches, nodes, clusters, pools })
     }
 
     /// What each controller is at, for the debug page and for tests that wait until nothing is left to do.
@@ -85,8 +88,12 @@ impl Service {
     ///
     /// When they did not finish in time.
     pub async fn run(self, shutdown: Shutdown) -> Result<(), Error> {
-        let Self { watches, caches, nodes, clusters, pools } = self;
+        let Self { client, namespace, watches, caches, nodes, clusters, pools } = self;
         let tasks = Tasks::new("hypershift", shutdown.clone());
+        tasks.spawn("supported-versions", OnExit::Expendable, async {
+            supported_versions::publish(client, namespace).await;
+            Ok(())
+        });
         watches.spawn(&tasks, &clusters.handle(), &pools.handle());
         // A pass before the caches are full would take everything for missing.
         tokio::select! {

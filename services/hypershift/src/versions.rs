@@ -122,6 +122,11 @@ impl Release {
     }
 }
 
+/// The minor versions that are served, the newest first: `4.21`.
+pub(crate) fn minors() -> Vec<String> {
+    CATALOGUE.iter().rev().map(|row| format!("4.{}", row.minor)).collect()
+}
+
 /// The `20` and the `8` of `4.20.8`, for comparing.
 pub(crate) fn minor_and_patch(version: &str) -> Option<(u32, u32)> {
     let mut numbers = version.split('.');

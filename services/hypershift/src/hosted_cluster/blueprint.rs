@@ -52,6 +52,8 @@ pub(crate) struct Blueprint {
     pub(crate) correlation: Option<String>,
     /// More than one replica was asked for.
     pub(crate) highly_available: bool,
+    /// Tokens of others are to be accepted.
+    pub(crate) token_issuers: bool,
     /// Everything that the specification names.
     pub(crate) references: Vec<Reference>,
     /// The keys that secrets are to be encrypted with.
@@ -136,6 +138,7 @@ impl Blueprint {
             restart_date: annotation(names::RESTART_DATE),
             correlation: annotation(names::CORRELATION),
             highly_available: spec.controller_availability_policy == AvailabilityPolicy::HighlyAvailable,
+            token_issuers: extras.has_token_issuers(),
             references: Reference::all(spec, &extras),
             encrypts_with: encryption.active().map(str::to_owned),
             encryption,

@@ -166,7 +166,7 @@ impl HostedClusters {
             let classes: Api<PriorityClass> = Api::all(self.client());
             apply::ensure_exists(&classes, &workload::priority_class()).await.map(|_| ())
         });
-        made.await.map(|()| ())
+        made.await.copied()
     }
 
     /// A key for a cluster that names none, beside it and going with it.

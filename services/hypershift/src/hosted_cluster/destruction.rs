@@ -72,7 +72,7 @@ impl HostedClusters {
             }
             Step::Release => {
                 self.forget(key).await;
-                return self.release(key, cluster).await;
+                return Box::pin(self.release(key, cluster)).await;
             }
         };
         self.write_destroyed(key, cluster, ConditionStatus::False, waiting.0, waiting.1).await?;

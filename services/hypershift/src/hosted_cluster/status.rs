@@ -170,6 +170,14 @@ fn conditions(status: &HostedClusterStatus, observed: &Observed<'_>) -> Vec<(&'s
         conditions.push(("EtcdDataEncryptionUpToDate", encrypted(status, blueprint)));
     }
     if let Ok(blueprint) = observed.blueprint
+        && blueprint.token_issuers
+    {
+        let message =
+            "the API server of payload `light` does not accept tokens of OIDC issuers yet".to_owned();
+        let verdict = (ConditionStatus::Unknown, "NotApplicable", message);
+        conditions.push(("ValidOIDCConfiguration", verdict));
+    }
+    if let Ok(blueprint) = observed.blueprint
         && blueprint.highly_available
     {
         let message = "HighlyAvailable was asked for; on the embedded store the control plane runs one replica, \

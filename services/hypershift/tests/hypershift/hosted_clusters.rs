@@ -1,15 +1,22 @@
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod, Secret, Service};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Api;
-use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
-use pilothouse_crds::{HistoryState, HostedCluster, HostedControlPlane, NodePool, Route};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use pilothouse_crds::{
+    HistoryState, HostedCluster, HostedControlPlane, NodePool, PublishingStrategy, PublishingType, Route,
+    find_condition,
+};
+use pilothouse_hypershift::Config;
 use pilothouse_pki::{AlternativeName, Certificate};
+use pilothouse_runtime::Clock;
 use pilothouse_test_support::eventually;
 use serde_json::json;
 
-use crate::support::{CONTROL_PLANE, NAMESPACE, PATIENCE, Region};
+use crate::support::{CONTROL_PLANE, NAMESPACE, Options, PATIENCE, Region, create};
 
 #[tokio::test]
 async fn a_hosted_cluster_is_made_in_one_wave_and_available_once_it_answers() {
@@ -176,5 +183,130 @@ async fn a_release_that_cannot_be_served_is_refused_before_anything_is_made() {
     let clusters: Api<HostedCluster> = region.api(NAMESPACE);
     let _ = clusters.delete("first", &DeleteParams::default()).await.unwrap();
     region.eventually_gone(&clusters, "first").await;
+    region.stop().await;
+}
+
+#[tokio::test]
+async fn a_namespace_of_somebody_else_is_neither_used_nor_deleted() {
+    let region = Region::start().await;
+    let namespaces: Api<Namespace> = Api::all(region.client.clone());
+    create(&namespaces, json!({ "metadata": { "name": CONTROL_PLANE } })).await;
+    region.create_cluster("pilothouse/release:4.20.0").await;
+    let refused = region.eventually_condition("ValidConfiguration", "False").await;
+    assert!(refused.message.contains("is not the operator's; delete it"), "{}", refused.message);
+    let services = region.api::<Service>(CONTROL_PLANE).list(&ListParams::default()).await.unwrap();
+    assert_eq!(services.items.len(), 0);
+
+    let clusters: Api<HostedCluster> = region.api(NAMESPACE);
+    let _ = clusters.delete("first", &DeleteParams::default()).await.unwrap();
+    region.eventually_gone(&clusters, "first").await;
+    let namespace = namespaces.get(CONTROL_PLANE).await.unwrap();
+    assert_eq!(namespace.metadata.deletion_timestamp, None);
+    region.stop().await;
+}
+
+#[tokio::test]
+async fn two_clusters_that_come_to_the_same_namespace_are_told_apart() {
+    let region = Region::start().await;
+    region.create_cluster("pilothouse/release:4.20.0").await;
+    region.eventually_there(&region.api::<StatefulSet>(CONTROL_PLANE), "kube-apiserver").await;
+    // `ocm-local-1-first` again.
+    let namespaces: Api<Namespace> = Api::all(region.client.clone());
+    create(&namespaces, json!({ "metadata": { "name": "ocm-local" } })).await;
+    let mut second = region.cluster().await;
+    second.metadata = ObjectMeta { name: Some("1-first".to_owned()), ..ObjectMeta::default() };
+    let others: Api<HostedCluster> = region.api("ocm-local");
+    others.create(&PostParams::default(), &second).await.unwrap();
+    eventually("the second is refused", PATIENCE, async || {
+        let conditions = others.get("1-first").await.unwrap().status.unwrap_or_default().conditions;
+        match find_condition(&conditions, "ValidConfiguration") {
+            Some(found) if found.message.contains("belongs to HostedCluster ocm-local-1/first") => Ok(()),
+            other => Err(format!("{other:?}")),
+        }
+    })
+    .await;
+    let _ = others.delete("1-first", &DeleteParams::default()).await.unwrap();
+    region.eventually_gone(&others, "1-first").await;
+    assert_eq!(namespaces.get(CONTROL_PLANE).await.unwrap().metadata.deletion_timestamp, None);
+    region.stop().await;
+}
+
+#[tokio::test]
+async fn a_paused_cluster_is_left_alone_and_can_be_deleted_and_its_object_stays_for_its_grace() {
+    let (clock, hand) = Clock::manual(Clock::system().now());
+    let region = Region::start_with(Options { clock, ..Options::default() }).await;
+    region
+        .create_cluster_with("pilothouse/release:4.20.0", |cluster| {
+            let period = ("hypershift.openshift.io/destroy-grace-period".to_owned(), "1h".to_owned());
+            cluster.metadata.annotations = Some([period].into());
+        })
+        .await;
+    region.eventually_there(&region.api::<StatefulSet>(CONTROL_PLANE), "kube-apiserver").await;
+    region.change_cluster(json!({ "spec": { "pausedUntil": "true" } })).await;
+    region.eventually_reason("ReconciliationActive", "False", "ReconciliationPaused").await;
+    region.at_rest().await;
+    let routes: Api<Route> = region.api(CONTROL_PLANE);
+    let elsewhere = json!({ "spec": { "host": "elsewhere.test" } });
+    routes.patch("kube-apiserver", &PatchParams::default(), &Patch::Merge(elsewhere)).await.unwrap();
+    region.wake();
+    region.at_rest().await;
+    assert_eq!(routes.get("kube-apiserver").await.unwrap().spec.host, "elsewhere.test");
+
+    let clusters: Api<HostedCluster> = region.api(NAMESPACE);
+    let _ = clusters.delete("first", &DeleteParams::default()).await.unwrap();
+    region.eventually_reason("HostedClusterDestroyed", "False", "WaitingForNamespace").await;
+    region.empty_namespace().await;
+    region.eventually_reason("HostedClusterDestroyed", "True", "WaitingForGracePeriod").await;
+    let secrets: Api<Secret> = region.api(NAMESPACE);
+    region.eventually_gone(&secrets, "first-admin-kubeconfig").await;
+    hand.advance(Duration::from_secs(3599));
+    region.wake();
+    region.at_rest().await;
+    assert!(clusters.get_opt("first").await.unwrap().is_some());
+    hand.advance(Duration::from_secs(2));
+    region.wake();
+    region.eventually_gone(&clusters, "first").await;
+    region.stop().await;
+}
+
+#[tokio::test]
+async fn a_load_balancer_is_awaited_and_its_address_is_in_the_certificate_and_the_kubeconfig() {
+    let config = Config { load_balancers: true, ..Config::default() };
+    let region = Region::start_with(Options { config, ..Options::default() }).await;
+    region
+        .create_cluster_with("pilothouse/release:4.20.0", |cluster| {
+            cluster.spec.services[0].service_publishing_strategy =
+                PublishingStrategy::of(PublishingType::LoadBalancer);
+        })
+        .await;
+    let missing =
+        region.eventually_reason("InfrastructureReady", "False", "WaitingOnInfrastructureReady").await;
+    assert!(missing.message.contains("has no load balancer yet"), "{}", missing.message);
+    let routes = region.api::<Route>(CONTROL_PLANE).list(&ListParams::default()).await.unwrap();
+    assert_eq!(routes.items.len(), 0);
+
+    let given = json!({ "status": { "loadBalancer": { "ingress": [{ "ip": "203.0.113.9" }] } } });
+    let services: Api<Service> = region.api(CONTROL_PLANE);
+    services.patch_status("kube-apiserver", &PatchParams::default(), &Patch::Merge(given)).await.unwrap();
+    region.eventually_condition("InfrastructureReady", "True").await;
+    let endpoint = region.cluster().await.status.unwrap().control_plane_endpoint.unwrap();
+    assert_eq!((endpoint.host.as_str(), endpoint.port), ("203.0.113.9", 6443));
+    let serving = Certificate::from_pem(&region.secret("kas-server-crt", "tls.crt").await).unwrap();
+    assert!(serving.names().contains(&"203.0.113.9".parse().unwrap()));
+    let kubeconfig = region.secret("admin-kubeconfig", "kubeconfig").await;
+    let kubeconfig = String::from_utf8(kubeconfig).unwrap();
+    assert!(kubeconfig.contains("https://203.0.113.9:6443"), "{kubeconfig}");
+    region.stop().await;
+}
+
+#[tokio::test]
+async fn the_versions_that_are_served_are_where_hcp_looks_for_them() {
+    let region = Region::start().await;
+    let namespaces: Api<Namespace> = Api::all(region.client.clone());
+    create(&namespaces, json!({ "metadata": { "name": "hypershift" } })).await;
+    let config_maps: Api<ConfigMap> = region.api("hypershift");
+    let found = region.eventually_there(&config_maps, "supported-versions").await.data.unwrap();
+    let served: serde_json::Value = serde_json::from_str(&found["supported-versions"]).unwrap();
+    assert_eq!(served["versions"], json!(["4.21", "4.20", "4.19", "4.18", "4.17"]));
     region.stop().await;
 }
