@@ -93,6 +93,17 @@ pub(crate) fn table<'a, const COLUMNS: usize>(
     table
 }
 
+/// Lines without columns, where a table would say less.
+pub(crate) fn lines(lines: &[String]) -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
+    table.add_rows(lines.iter().map(|line| [line]));
+    for column in table.column_iter_mut() {
+        column.set_padding((0, 0));
+    }
+    table
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
