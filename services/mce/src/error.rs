@@ -1,6 +1,10 @@
-use std::fmt;
+use std::{fmt, io};
 
+use pilothouse_http::BindError;
 use pilothouse_runtime::StillRunning;
+
+/// Whose fields these are, where several may write.
+pub(crate) const FIELD_MANAGER: &str = "pilothouse-mce";
 
 /// Why a pass could not be finished. The next one tries again.
 #[derive(Debug, thiserror::Error)]
@@ -26,6 +30,12 @@ pub enum Error {
         #[source]
         source: pilothouse_work::Error,
     },
+    /// The port for downloads cannot be had.
+    #[error(transparent)]
+    Bind(#[from] BindError),
+    /// It is not known where `hcp` would be.
+    #[error("the folder of this program is not known; name the program in `downloads.program`")]
+    Program(#[source] io::Error),
     /// The service did not stop in time.
     #[error("the multicluster engine did not stop in time")]
     Drain(#[from] StillRunning),
@@ -48,6 +58,11 @@ impl Error {
         matches!(self, Self::Cluster { source, .. } if source.code() == Some(409))
     }
 
+    /// Whether the object is there already.
+    pub(crate) fn is_taken(&self) -> bool {
+        matches!(self, Self::Cluster { source, .. } if source.reason() == Some("AlreadyExists"))
+    }
+
     /// Whether the object is gone.
     pub(crate) fn is_missing(&self) -> bool {
         matches!(self, Self::Cluster { source, .. } if source.code() == Some(404))
@@ -60,6 +75,13 @@ impl Refused {
     fn code(&self) -> Option<u16> {
         match self.0.as_ref() {
             kube::Error::Api(status) => Some(status.code),
+            _ => None,
+        }
+    }
+
+    fn reason(&self) -> Option<&str> {
+        match self.0.as_ref() {
+            kube::Error::Api(status) => Some(&status.reason),
             _ => None,
         }
     }

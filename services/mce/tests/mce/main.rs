@@ -2,5 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
+mod engines;
+mod imports;
 mod support;
 mod works;
