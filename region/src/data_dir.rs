@@ -10,6 +10,7 @@
 //! stores/         one database per service
 //! node/           the embedded node: its pods, logs, volumes and sockets
 //! clusters/       kubeconfig files of hosted clusters
+//! downloads/      the archive of `hcp`, once somebody asked for it
 //! kubeconfig      of the management cluster
 //! endpoints.json  where everything is, while it runs
 //! ```
@@ -151,6 +152,10 @@ impl DataDir {
     /// The folder of the region's own issuer of tokens.
     pub fn issuer(&self) -> PathBuf {
         self.root.join("issuer")
+    }
+
+    pub(crate) fn downloads(&self) -> PathBuf {
+        self.root.join("downloads")
     }
 
     pub(crate) fn key_file(&self) -> PathBuf {

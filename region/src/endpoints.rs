@@ -28,6 +28,9 @@ pub struct Endpoints {
     pub management_kubeconfig: PathBuf,
     /// Hosted API servers, told apart by the name in the TLS handshake.
     pub gateway: String,
+    /// `hcp` to download.
+    #[serde(default)]
+    pub downloads: String,
     /// The local cloud.
     pub cloud: String,
     /// Health, metrics and debug pages.
@@ -48,6 +51,7 @@ impl Endpoints {
             mqtt: url("mqtt", ports.mqtt),
             management_kubeconfig,
             gateway: url("https", ports.gateway),
+            downloads: url("http", ports.downloads),
             cloud: url("http", ports.cloud),
             metrics: url("http", ports.metrics),
         }
@@ -64,6 +68,7 @@ impl Endpoints {
             mqtt,
             management_kubeconfig,
             gateway,
+            downloads,
             cloud,
             metrics,
         } = self;
@@ -76,6 +81,7 @@ impl Endpoints {
             ("mqtt", mqtt.clone()),
             ("management kubeconfig", management_kubeconfig.display().to_string()),
             ("gateway", gateway.clone()),
+            ("downloads", downloads.clone()),
             ("cloud", cloud.clone()),
             ("metrics", metrics.clone()),
         ]

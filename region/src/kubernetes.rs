@@ -22,6 +22,9 @@ pub enum ClientError {
     /// The kubeconfig is not understood.
     #[error("the kubeconfig is not understood")]
     Read(#[from] KubeconfigError),
+    /// There is no kubeconfig, and no cluster whose pod this is.
+    #[error("no cluster is named: there is no kubeconfig, and this is no pod")]
+    Infer(#[from] kube::config::InferConfigError),
     /// The client refuses it.
     #[error("the Kubernetes client cannot be made")]
     Client(#[source] Box<kube::Error>),

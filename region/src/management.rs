@@ -1,5 +1,8 @@
 //! What a management cluster must have before the services can work: custom resources and namespaces.
 //!
+//! And what people expect of a management cluster before they begin: an ingress controller and a storage class of the
+//! usual names.
+//!
 //! A cluster may have the custom resources already, from the projects that own them. Those are left as they are: our
 //! services work with theirs.
 
@@ -7,35 +10,46 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::api::storage::v1::StorageClass;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{ListParams, Patch, PatchParams};
 use kube::runtime::wait::{await_condition, conditions};
-use kube::{Api, Client, ResourceExt};
-use serde_json::json;
+use kube::{Api, Client, Resource, ResourceExt};
+use pilothouse_crds::IngressController;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
 use tokio::time::timeout;
 
 use crate::error::Error;
 
 /// Whose fields these are.
 const MANAGER: &str = "pilothouse-region";
-/// Namespaces that architecture documents name, and whose absence their commands would show.
-const NAMESPACES: [&str; 4] = ["hypershift", "local-cluster", "maestro", "multicluster-engine"];
+/// Namespaces that architecture documents name, and whose absence their commands would show. That of the multicluster engine
+/// is not among them: people begin with making it.
+const NAMESPACES: [&str; 4] = ["hypershift", "local-cluster", "maestro", INGRESS_NAMESPACE];
+const INGRESS_NAMESPACE: &str = "openshift-ingress-operator";
+/// What the storage of an OpenShift cluster is usually called. Here it is folders on the node's disk, as the class `local`
+/// is.
+const STORAGE_CLASS: &str = "ocs-storagecluster-ceph-rbd";
 /// A definition is served milliseconds after it was accepted.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Makes sure of all of them. Safe to repeat.
+/// Makes sure of all of them. Safe to repeat: what people changed about them stays.
 pub(crate) async fn furnish(client: &Client) -> Result<(), Error> {
-    let definitions = async {
-        let there = definitions(client).await?;
-        let wanted = pilothouse_crds::all();
-        let ensured =
-            wanted.iter().map(|wanted| ensure_definition(client, wanted, there.get(&wanted.name_any())));
-        futures::future::try_join_all(ensured).await
-    };
     let namespaces = async {
         futures::future::try_join_all(NAMESPACES.iter().map(|name| ensure_namespace(client, name))).await
     };
-    futures::try_join!(definitions, namespaces)?;
+    futures::try_join!(ensure_definitions(client), namespaces, ensure_storage_class(client))?;
+    ensure_ingress_controller(client).await
+}
+
+/// Makes sure of the custom resources alone.
+pub(crate) async fn ensure_definitions(client: &Client) -> Result<(), Error> {
+    let there = definitions(client).await?;
+    let wanted = pilothouse_crds::all();
+    let ensured =
+        wanted.iter().map(|wanted| ensure_definition(client, wanted, there.get(&wanted.name_any())));
+    futures::future::try_join_all(ensured).await?;
     Ok(())
 }
 
@@ -89,10 +103,38 @@ fn serves(there: &CustomResourceDefinition, wanted: &CustomResourceDefinition) -
 
 async fn ensure_namespace(client: &Client, name: &str) -> Result<(), Error> {
     let manifest = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": name } });
-    Api::<Namespace>::all(client.clone())
-        .patch(name, &PatchParams::apply(MANAGER).force(), &Patch::Apply(manifest))
-        .await
-        .map_err(|source| Error::Furnish { what: format!("namespace `{name}`"), source: Box::new(source) })?;
+    apply::<Namespace>(&Api::all(client.clone()), name, manifest).await
+}
+
+async fn ensure_storage_class(client: &Client) -> Result<(), Error> {
+    let manifest = json!({
+        "apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": { "name": STORAGE_CLASS },
+        "provisioner": "pilothouse.dev/local",
+        "reclaimPolicy": "Delete",
+        "volumeBindingMode": "Immediate",
+    });
+    apply::<StorageClass>(&Api::all(client.clone()), STORAGE_CLASS, manifest).await
+}
+
+/// The object that people patch before they begin. Nothing here reads it: routes are the gateway's, which admits every host.
+async fn ensure_ingress_controller(client: &Client) -> Result<(), Error> {
+    let name = "default";
+    let manifest = json!({
+        "apiVersion": IngressController::api_version(&()),
+        "kind": IngressController::kind(&()),
+        "metadata": { "name": name, "namespace": INGRESS_NAMESPACE },
+        "spec": {},
+    });
+    apply::<IngressController>(&Api::namespaced(client.clone(), INGRESS_NAMESPACE), name, manifest).await
+}
+
+async fn apply<K>(api: &Api<K>, name: &str, manifest: Value) -> Result<(), Error>
+where
+    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + std::fmt::Debug,
+{
+    api.patch(name, &PatchParams::apply(MANAGER).force(), &Patch::Apply(manifest)).await.map_err(
+        |source| Error::Furnish { what: format!("{} `{name}`", K::kind(&())), source: Box::new(source) },
+    )?;
     Ok(())
 }
 

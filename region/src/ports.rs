@@ -31,6 +31,9 @@ pub struct Ports {
     pub management: u16,
     /// Hosted API servers.
     pub gateway: u16,
+    /// `hcp` to download.
+    #[serde(default = "Ports::downloads")]
+    pub downloads: u16,
     /// The local cloud.
     pub cloud: u16,
     /// Health, metrics and debug pages.
@@ -70,6 +73,7 @@ impl Default for Ports {
             mqtt: 1883,
             management: 6443,
             gateway: 9443,
+            downloads: 8446,
             cloud: 8447,
             metrics: 9090,
         }
@@ -80,6 +84,11 @@ impl Ports {
     /// Regions from before this surface wrote no port for it down.
     fn admin() -> u16 {
         Self::default().admin
+    }
+
+    /// Nor one for this.
+    fn downloads() -> u16 {
+        Self::default().downloads
     }
 
     /// The ports chosen for this region earlier; chosen now, and kept in `file`, if there are none.
@@ -122,6 +131,7 @@ impl Ports {
             mqtt: next()?,
             management: next()?,
             gateway: next()?,
+            downloads: next()?,
             cloud: next()?,
             metrics: next()?,
         })

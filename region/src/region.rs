@@ -131,7 +131,7 @@ impl Site {
         &self.config.data_dir
     }
 
-    fn management_url(&self) -> String {
+    pub(crate) fn management_url(&self) -> String {
         format!("https://{}", loopback(self.ports.management))
     }
 

@@ -13,6 +13,7 @@ use pilothouse_http::{Client as HttpClient, ClientBuilder, ListenerConfig};
 use pilothouse_kubelet_api::Dialer;
 use pilothouse_maestro::BrokerConfig;
 use pilothouse_maestro_api::{RestClient, SourceClient};
+use pilothouse_mce::Presence;
 use prometheus_client::registry::Registry;
 use url::Url;
 
@@ -72,12 +73,25 @@ impl Site {
         let built = pilothouse_hypershift::Service::build(config, deps).await;
         let service = built.map_err(failed("the hosted cluster operator"))?;
         self.parts.run("hypershift", |shutdown| async move { Ok(service.run(shutdown).await?) });
+        let presence = Presence::of_hypershift(self.client("hypershift").await?, self.clock.clone());
+        self.parts.run("hypershift-presence", |shutdown| async move {
+            presence.keep(shutdown).await;
+            Ok(())
+        });
         Ok(())
     }
 
     async fn start_mce(&self, registry: &mut Registry) -> Result<(), Error> {
-        let config =
-            pilothouse_mce::Config { namespace: CONSUMER.to_owned(), ..pilothouse_mce::Config::default() };
+        let listener = ListenerConfig::loopback(self.ports.downloads);
+        let config = pilothouse_mce::Config {
+            namespace: CONSUMER.to_owned(),
+            api_url: Some(self.management_url()),
+            downloads: Some(pilothouse_mce::Downloads {
+                program: Some(self.config.program.with_file_name("hcp")),
+                ..pilothouse_mce::Downloads::new(listener, self.data_dir().downloads())
+            }),
+            ..pilothouse_mce::Config::default()
+        };
         let deps =
             pilothouse_mce::Deps { client: self.client("mce").await?, clock: self.clock.clone(), registry };
         let built = pilothouse_mce::Service::build(config, deps).await;

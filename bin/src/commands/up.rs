@@ -95,6 +95,9 @@ struct PortArgs {
     /// Hosted API servers
     #[arg(long, value_name = "PORT", default_value_t = Ports::default().gateway)]
     gateway_port: u16,
+    /// `hcp` to download
+    #[arg(long, value_name = "PORT", default_value_t = Ports::default().downloads)]
+    downloads_port: u16,
     /// The local cloud
     #[arg(long, value_name = "PORT", default_value_t = Ports::default().cloud)]
     cloud_port: u16,
@@ -230,6 +233,7 @@ impl From<PortArgs> for Ports {
             mqtt: args.mqtt_port,
             management: args.management_port,
             gateway: args.gateway_port,
+            downloads: args.downloads_port,
             cloud: args.cloud_port,
             metrics: args.metrics_port,
         }
