@@ -6,8 +6,8 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    backend, completions, control_plane, down, frontend, hold, kube_apiserver, kubeconfig, kubelet, nodes,
-    operations, store, token, up, version,
+    backend, completions, control_plane, down, frontend, gateway, hold, hypershift_operator, kube_apiserver,
+    kubeconfig, kubelet, multicluster_engine, nodes, operations, store, token, up, version,
 };
 use crate::{Failure, Output, OutputArgs, exit_code};
 
@@ -55,6 +55,9 @@ enum Verb {
     ControlPlane(control_plane::Args),
     KubeApiserver(Box<kube_apiserver::Args>),
     Kubelet(Box<kubelet::Args>),
+    HypershiftOperator(hypershift_operator::Args),
+    MulticlusterEngine(multicluster_engine::Args),
+    Gateway(gateway::Args),
     Store(store::Args),
     Version(version::Args),
     Completions(completions::Args),
@@ -89,6 +92,9 @@ impl Args {
             Verb::ControlPlane(args) => return args.run(),
             Verb::KubeApiserver(args) => return args.run(&mut output),
             Verb::Kubelet(args) => return args.run(),
+            Verb::HypershiftOperator(args) => return args.run(&mut output),
+            Verb::MulticlusterEngine(args) => return args.run(&mut output),
+            Verb::Gateway(args) => return args.run(&mut output),
             Verb::Frontend(args) => return frontend::run(&args, &mut output),
             Verb::Backend(args) => return backend::run(&args, &mut output),
             Verb::Down(args) => args.run(&mut output)?,

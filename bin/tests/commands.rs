@@ -32,6 +32,9 @@ fn stdout(command: &mut Command) -> String {
 #[case::pilothouse_control_plane("pilothouse", &["control-plane", "--help"])]
 #[case::pilothouse_kube_apiserver("pilothouse", &["kube-apiserver", "--help"])]
 #[case::pilothouse_kubelet("pilothouse", &["kubelet", "--help"])]
+#[case::pilothouse_hypershift_operator("pilothouse", &["hypershift-operator", "--help"])]
+#[case::pilothouse_multicluster_engine("pilothouse", &["multicluster-engine", "--help"])]
+#[case::pilothouse_gateway("pilothouse", &["gateway", "--help"])]
 #[case::pilothouse_token("pilothouse", &["token", "--help"])]
 #[case::pilothouse_operations("pilothouse", &["operations", "--help"])]
 #[case::pilothouse_operations_list("pilothouse", &["operations", "list", "--help"])]
@@ -58,6 +61,20 @@ fn stdout(command: &mut Command) -> String {
 fn help_is_as_reviewed(#[case] program: &str, #[case] args: &[&str]) {
     let name = format!("{program}_{}", args.join("_").replace('-', ""));
     insta::assert_snapshot!(name, stdout(command(program).args(args)));
+}
+
+#[rstest]
+fn operators_show_their_configuration_and_miss_their_cluster(
+    #[values("hypershift-operator", "multicluster-engine", "gateway")] verb: &str,
+) {
+    let config = stdout(command("pilothouse").args([verb, "--kubeconfig", "nowhere", "--dump-config"]));
+    assert!(config.starts_with("kubeconfig = \"nowhere\"\ninstall_definitions = true\n"), "{config}");
+
+    let mut operator = command("pilothouse");
+    operator.args([verb, "--kubeconfig", "nowhere"]).env("PILOTHOUSE_METRICS__ADDRESS", "127.0.0.1:0");
+    let output = operator.assert().code(1).get_output().clone();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("nowhere") && said.contains("hint: `--kubeconfig FILE`"), "{said}");
 }
 
 #[rstest]

@@ -1,0 +1,161 @@
+//! What the operators of a management cluster have in common when they run alone: the way to that cluster, its custom
+//! resources, and the operators' pages.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::anyhow;
+use pilothouse_http::{Health, Listener, ListenerConfig, Operations, Stack};
+use pilothouse_region::Management;
+use pilothouse_runtime::config::{self, ConfigArgs};
+use pilothouse_runtime::{Clock, OnExit, Process, Shutdown, TaskError, Tasks, block_on, telemetry};
+use prometheus_client::registry::Registry;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::{Failure, Hint, Output};
+
+/// How long running passes may take when it is stopped.
+const GRACE: Duration = Duration::from_secs(40);
+
+/// Which cluster, and how it is configured.
+#[derive(Debug, clap::Args)]
+pub(crate) struct OperatorArgs {
+    /// The management cluster's kubeconfig [default: that of the environment]
+    #[arg(long, value_name = "FILE")]
+    kubeconfig: Option<PathBuf>,
+    #[command(flatten)]
+    config: ConfigArgs,
+}
+
+/// What an operator's process is configured with, beside the operator itself.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields, bound(deserialize = "C: DeserializeOwned + Default"))]
+struct Surroundings<C> {
+    /// The management cluster's kubeconfig; without one, that of the environment.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    kubeconfig: Option<PathBuf>,
+    /// Whether custom resources that are not there are made.
+    install_definitions: bool,
+    /// Where health, metrics and debug pages are served.
+    metrics: ListenerConfig,
+    /// Logs and traces.
+    telemetry: telemetry::Config,
+    /// The operator itself.
+    service: C,
+}
+
+/// What an operator is built from.
+pub(crate) struct Site<'a> {
+    pub(crate) management: Management,
+    pub(crate) clock: Clock,
+    pub(crate) health: Health,
+    pub(crate) registry: &'a mut Registry,
+    pub(crate) tasks: Tasks,
+}
+
+impl<C: Default> Default for Surroundings<C> {
+    fn default() -> Self {
+        Self {
+            kubeconfig: None,
+            install_definitions: true,
+            metrics: ListenerConfig::loopback(8081),
+            telemetry: telemetry::Config::default(),
+            service: C::default(),
+        }
+    }
+}
+
+/// Runs an operator until it is stopped, or prints its configuration.
+pub(crate) fn run<C, S, R, F>(
+    name: &'static str,
+    args: &OperatorArgs,
+    output: &mut Output,
+    build: impl AsyncFnOnce(C, Site<'_>) -> Result<S, Failure>,
+    serve: R,
+) -> Result<ExitCode, Failure>
+where
+    C: Serialize + DeserializeOwned + Default,
+    S: Send + 'static,
+    R: FnOnce(S, Shutdown) -> F,
+    F: Future<Output = Result<(), TaskError>> + Send + 'static,
+{
+    let mut config: Surroundings<C> = config::load(&args.config, Default::default())
+        .map_err(|error| anyhow!(error))
+        .hint("the configuration is named with `--config FILE`; `--dump-config` shows every key")?;
+    if let Some(kubeconfig) = &args.kubeconfig {
+        config.kubeconfig = Some(kubeconfig.clone());
+    }
+    if args.config.dump_config {
+        output.raw(config::dump(&config)?.as_bytes())?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let _telemetry = telemetry::install(name, &args.config.telemetry(config.telemetry.clone()))
+        .map_err(|error| anyhow!(error))
+        .hint("a filter is a level, or a list such as `info,pilothouse_store=debug`")?;
+    let mut outcome = Ok(());
+    let code = block_on(async {
+        match Box::pin(start(name, config, build, serve)).await {
+            Ok(process) => process.run().await,
+            Err(failure) => {
+                outcome = Err(failure);
+                pilothouse_runtime::ExitCode::NotStarted
+            }
+        }
+    });
+    outcome.map(|()| code.into())
+}
+
+async fn start<C, S, R, F>(
+    name: &'static str,
+    config: Surroundings<C>,
+    build: impl AsyncFnOnce(C, Site<'_>) -> Result<S, Failure>,
+    serve: R,
+) -> Result<Process, Failure>
+where
+    S: Send + 'static,
+    R: FnOnce(S, Shutdown) -> F,
+    F: Future<Output = Result<(), TaskError>> + Send + 'static,
+{
+    const CLUSTER: &str =
+        "`--kubeconfig FILE` names the management cluster; does `kubectl` reach it with that?";
+    let mut process = Process::install(GRACE)?;
+    let shutdown = process.shutdown().clone();
+    let clock = Clock::system();
+    let health = Health::new(shutdown.clone());
+    let tasks = process.tasks(name);
+    // Ports before anything else: whoever has them already is the likelier mistake.
+    let pages = Listener::bind("the metrics' listener", &config.metrics, &clock)
+        .await
+        .hint("`metrics.address` of the configuration is another; port 0 takes a free one")?;
+    let management = Management::connect(config.kubeconfig.as_deref())
+        .await
+        .map_err(|error| anyhow!(error))
+        .hint(CLUSTER)?;
+    if config.install_definitions {
+        let made = management.ensure_definitions().await;
+        made.map_err(|error| anyhow!(error)).hint(CLUSTER)?;
+    }
+    let mut registry = Registry::default();
+    let site = Site {
+        management,
+        clock,
+        health: health.clone(),
+        registry: registry.sub_registry_with_prefix(name.replace('-', "_")),
+        tasks: tasks.clone(),
+    };
+    let built = build(config.service, site).await?;
+    tasks.spawn(name, OnExit::StopProcess, serve(built, shutdown));
+
+    let http = pilothouse_http::Metrics::new(registry.sub_registry_with_prefix("operations"));
+    let status = tasks.clone();
+    let pages_router = Operations::new(health, Arc::new(registry))
+        .with_page("tasks", move || serde_json::to_value(status.status()).unwrap_or_default())
+        .router();
+    let router = Stack::new(http.clone()).around(pages_router);
+    let own = tasks.clone();
+    tasks.spawn("metrics", OnExit::StopProcess, async move { pages.serve(router, http, &own).await });
+    Ok(process)
+}
