@@ -8,7 +8,7 @@
 
 mod answering;
 mod arm;
-mod region;
+pub(crate) mod region;
 mod timeline;
 
 use std::time::Duration;

@@ -4,6 +4,7 @@
 //! cargo run --release -p pilothouse-bench -- list
 //! cargo run --release -p pilothouse-bench -- create
 //! cargo run --release -p pilothouse-bench -- frontend
+//! cargo run --release -p pilothouse-bench -- hosted
 //! cargo run --release -p pilothouse-bench -- kubeapi
 //! cargo run --release -p pilothouse-bench -- node
 //! cargo run --release -p pilothouse-bench -- store
@@ -35,6 +36,7 @@
 mod create;
 mod frontend;
 mod harness;
+mod hosted;
 mod kubeapi;
 mod node;
 mod store;
@@ -74,6 +76,8 @@ enum Benchmark {
     Create(RunArgs),
     /// The resource provider: GET, durable PUT, reaction, memory, 100,000 clusters.
     Frontend(RunArgs),
+    /// Hosted clusters: created to available, their nodes, many on one machine, memory, idle processor.
+    Hosted(HostedArgs),
     /// Our Kubernetes API server beside etcd and kube-apiserver: start, memory, creates, GETs, lists, watches.
     Kubeapi(RunArgs),
     /// A node: pods started one by one and all at once, memory, idle processor, the way through a Service.
@@ -87,6 +91,16 @@ struct RunArgs {
     /// Runs for seconds instead of minutes: shows that the benchmark works, not what the figures are.
     #[arg(long)]
     sample: bool,
+}
+
+#[derive(Clone, Copy, Debug, clap::Args)]
+struct HostedArgs {
+    /// Runs for seconds instead of minutes: shows that the benchmark works, not what the figures are.
+    #[arg(long)]
+    sample: bool,
+    /// How many hosted clusters there are in the end; the figures are for 200.
+    #[arg(long, value_name = "NUMBER", conflicts_with = "sample")]
+    clusters: Option<usize>,
 }
 
 fn main() -> ExitCode {
@@ -122,6 +136,7 @@ impl Benchmark {
         match self {
             Self::Create(args) => create::run(Size::of(args.sample)).await,
             Self::Frontend(args) => frontend::run(Size::of(args.sample)).await,
+            Self::Hosted(args) => hosted::run(Size::of(args.sample), args.clusters).await,
             Self::Kubeapi(args) => kubeapi::run(Size::of(args.sample)).await,
             Self::Node(args) => node::run(Size::of(args.sample)).await,
             Self::Store(args) => store::run(Size::of(args.sample)).await,

@@ -21,7 +21,7 @@ const LOOK: Duration = Duration::from_millis(1);
 
 /// A region that runs. Dropping it kills it and removes what its node runs; [`stop`](Self::stop) is the orderly way.
 #[derive(Debug)]
-pub(super) struct Region {
+pub(crate) struct Region {
     program: PathBuf,
     data_dir: DataDir,
     log: PathBuf,
@@ -31,7 +31,7 @@ pub(super) struct Region {
 
 impl Region {
     /// Starts one where none was before. Returns it with the time until every endpoint accepted.
-    pub(super) async fn start(
+    pub(crate) async fn start(
         program: &Program,
         folder: &Folder,
         name: &str,
@@ -66,22 +66,22 @@ impl Region {
         Ok((region, start.elapsed()))
     }
 
-    pub(super) fn data_dir(&self) -> &DataDir {
+    pub(crate) fn data_dir(&self) -> &DataDir {
         &self.data_dir
     }
 
     /// Where its parts are.
-    pub(super) fn endpoints(&self) -> anyhow::Result<Endpoints> {
+    pub(crate) fn endpoints(&self) -> anyhow::Result<Endpoints> {
         serde_json::from_slice(&fs::read(&self.endpoints)?).context("the region's endpoints cannot be read")
     }
 
     /// What it said so far.
-    pub(super) fn said(&self) -> String {
+    pub(crate) fn said(&self) -> String {
         fs::read_to_string(&self.log).unwrap_or_default()
     }
 
     /// Ends it in order, with all that it runs. Returns how long that took.
-    pub(super) async fn stop(mut self) -> anyhow::Result<Duration> {
+    pub(crate) async fn stop(mut self) -> anyhow::Result<Duration> {
         let start = Instant::now();
         if let Some(process) = &self.process {
             kill(Pid::from_raw(process.id().try_into()?), Signal::SIGTERM)?;
