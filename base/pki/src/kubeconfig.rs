@@ -12,7 +12,7 @@ use crate::{Bundle, Certificate, Identity};
 
 /// A kubeconfig with one cluster, one user and one context.
 ///
-/// Everything is embedded but a token, which is named by its file: tokens are replaced in place, a kubeconfig is not.
+/// Everything is embedded but a token that lasts, which is named by its file: such tokens are replaced in place, a kubeconfig is not.
 #[derive(Debug)]
 pub struct Kubeconfig<'a> {
     /// What the cluster is called in the file.
@@ -44,6 +44,8 @@ pub enum Credential<'a> {
     CertificateWithoutKey(&'a [Certificate]),
     /// By a bearer token read from this file for every request.
     TokenFile(PathBuf),
+    /// By this bearer token, which ends soon: one that lets a node join.
+    Token(&'a str),
 }
 
 /// Why a kubeconfig could not be written.
@@ -74,7 +76,7 @@ impl Kubeconfig<'_> {
                 User {
                     client_certificate_data: Some(&certificate),
                     client_key_data: Some(&key),
-                    token_file: None,
+                    ..User::default()
                 }
             }
             Credential::CertificateWithoutKey(chain) => {
@@ -85,8 +87,9 @@ impl Kubeconfig<'_> {
                 token_file = path.to_string_lossy();
                 User { token_file: Some(&token_file), ..User::default() }
             }
+            Credential::Token(token) => User { token: Some(token), ..User::default() },
         };
-        let user_size = [user.client_certificate_data, user.client_key_data, user.token_file]
+        let user_size = [user.client_certificate_data, user.client_key_data, user.token_file, user.token]
             .iter()
             .flatten()
             .map(|text| text.len())
@@ -179,6 +182,8 @@ struct User<'a> {
     client_key_data: Option<&'a str>,
     #[serde(rename = "tokenFile", skip_serializing_if = "Option::is_none")]
     token_file: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    token: Option<&'a str>,
 }
 
 #[derive(Serialize)]

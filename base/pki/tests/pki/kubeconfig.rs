@@ -39,6 +39,9 @@ fn the_file_looks_as_kubectl_expects() {
     insta::assert_snapshot!("client_certificate", text);
     let text = kubeconfig(&bundle, Credential::TokenFile("/run/token".into())).to_yaml().unwrap();
     insta::assert_snapshot!("token_file", text.replace(&STANDARD.encode(bundle.to_pem()), "<authorities>"));
+    let text = kubeconfig(&bundle, Credential::Token("abcdef.0123456789abcdef")).to_yaml().unwrap();
+    let read: Value = serde_saphyr::from_str(&text).unwrap();
+    assert_eq!(read["users"][0]["user"]["token"], "abcdef.0123456789abcdef");
 }
 
 #[test]
