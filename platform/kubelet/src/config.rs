@@ -72,6 +72,9 @@ pub struct Config {
     pub listen: SocketAddr,
     /// The certificate of that server. Without it, it does not run, unless the node joins by a token: then it asks for one.
     pub tls: Option<Tls>,
+    /// The authorities of clients, PEM, where a node that joins by a token asks for its serving certificate itself: its API servers may have
+    /// another authority than the one that they are recognised by. Without it, that one.
+    pub client_authorities: Option<PathBuf>,
     /// The common names under which the API server comes, who may ask for everything. Of anybody else it is asked.
     pub api_servers: Vec<String>,
 }
@@ -178,6 +181,7 @@ impl Default for Config {
             version: "1.33.4".to_owned(),
             listen: SocketAddr::from(([0, 0, 0, 0], 10250)),
             tls: None,
+            client_authorities: None,
             // Ours, and what the usual installers call theirs.
             api_servers: ["kube-apiserver", "kube-apiserver-kubelet-client", "system:kube-apiserver"]
                 .map(str::to_owned)

@@ -270,8 +270,8 @@ fn says_the_same(present: &NodeStatus, new: &NodeStatus) -> bool {
 
 fn capacity(config: &Config) -> BTreeMap<String, Quantity> {
     BTreeMap::from([
-        ("cpu".to_owned(), Quantity(processors(config))),
-        ("memory".to_owned(), Quantity(memory(config))),
+        ("cpu".to_owned(), Quantity(as_written(processors(config)))),
+        ("memory".to_owned(), Quantity(as_written(memory(config)))),
         ("pods".to_owned(), Quantity(canonical(config.capacity.pods))),
     ])
 }
@@ -300,6 +300,11 @@ fn canonical(number: u32) -> String {
     pilothouse_cel::Quantity::whole(number.into()).to_string()
 }
 
+/// An amount as the API gives it back.
+fn as_written(amount: String) -> String {
+    pilothouse_cel::Quantity::parse(&amount).map_or(amount, |quantity| quantity.to_string())
+}
+
 fn architecture() -> &'static str {
     match std::env::consts::ARCH {
         "x86_64" => "amd64",
@@ -324,6 +329,9 @@ mod tests {
     fn numbers_are_written_as_the_api_writes_them() {
         for (number, text) in [(0, "0"), (110, "110"), (10_000, "10k"), (1_500, "1500"), (2_000_000, "2M")] {
             assert_eq!(canonical(number), text);
+        }
+        for (amount, text) in [("10240Mi", "10Gi"), ("2", "2"), ("nonsense", "nonsense")] {
+            assert_eq!(as_written(amount.to_owned()), text);
         }
     }
 }

@@ -13,7 +13,7 @@ use pilothouse_http::{Exposure, Limits, Listener, ListenerConfig, Stack, TlsFile
 use pilothouse_informer::{Informer, ObjectKey, watcher};
 use pilothouse_kubelet_api::{Acceptor, Handler, Target};
 use pilothouse_runtime::reconcile::Options;
-use pilothouse_runtime::{Clock, Controller, OnExit, Shutdown, Tasks};
+use pilothouse_runtime::{Clock, Controller, OnExit, Shutdown, TaskError, Tasks};
 use prometheus_client::registry::Registry;
 use tokio::net::TcpStream;
 use tracing::info;
@@ -250,20 +250,38 @@ impl Service {
     fn start_renewals(&self, membership: Membership, pods: Pods) -> Result<(), Error> {
         if self.config.tls.is_none() {
             let (serving, address) = (membership.serving(), self.network.node_address());
-            let client_authorities = membership.write_authorities()?;
+            let client_authorities = match &self.config.client_authorities {
+                Some(path) => path.clone(),
+                None => membership.write_authorities()?,
+            };
             let tls = Tls { certificate: serving.file(), key: serving.file(), client_authorities };
             let config = Config { tls: Some(tls), ..self.config.clone() };
             let (visitors, clock) = (self.visitors(pods), self.clock.clone());
-            self.tasks.spawn("serving-certificate", OnExit::StopProcess, async move {
+            let served = async move {
                 serving.ensure(address).await?;
                 if let Some(listener) = Self::listen(&config, &clock).await? {
                     visitors.welcome(listener);
                 }
                 serving.keep(address).await
-            });
+            };
+            self.tasks.spawn("serving-certificate", OnExit::StopProcess, self.until_shutdown(served));
         }
-        self.tasks.spawn("certificate", OnExit::StopProcess, membership.keep());
+        self.tasks.spawn("certificate", OnExit::StopProcess, self.until_shutdown(membership.keep()));
         Ok(())
+    }
+
+    /// What never ends by itself, and may be left at any point.
+    fn until_shutdown<F>(&self, work: F) -> impl Future<Output = Result<(), TaskError>> + Send + use<F>
+    where
+        F: Future<Output = Result<(), TaskError>> + Send,
+    {
+        let shutdown = self.shutdown.clone();
+        async move {
+            tokio::select! {
+                ended = work => ended,
+                () = shutdown.requested() => Ok(()),
+            }
+        }
     }
 
     fn visitors(&self, pods: Pods) -> Visitors {
