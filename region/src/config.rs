@@ -27,6 +27,8 @@ pub struct Config {
     pub images: BTreeMap<String, PathBuf>,
     /// Where programs of upstream Kubernetes are, which are images, too.
     pub upstream: Option<PathBuf>,
+    /// Whether virtual machines run here as processes. Not where KubeVirt runs them.
+    pub virtual_machines: bool,
 }
 
 /// Whether callers of the resource provider are asked who they are.
@@ -63,6 +65,7 @@ impl Config {
             authentication: Authentication::None,
             images: BTreeMap::new(),
             upstream: None,
+            virtual_machines: true,
         }
     }
 }

@@ -32,6 +32,7 @@ impl Site {
     pub(crate) async fn start_services(&self, registry: &mut Registry, dialer: Dialer) -> Result<(), Error> {
         self.start_gateway(registry, dialer).await?;
         self.start_hypershift(registry).await?;
+        self.start_virt().await?;
         self.start_mce(registry).await?;
         self.start_broker(registry).await?;
         self.start_maestro_server(registry).await?;
@@ -78,6 +79,17 @@ impl Site {
             presence.keep(shutdown).await;
             Ok(())
         });
+        Ok(())
+    }
+
+    /// Virtual machines as processes, unless somebody else runs them.
+    async fn start_virt(&self) -> Result<(), Error> {
+        if !self.config.virtual_machines {
+            return Ok(());
+        }
+        let deps = pilothouse_virt::Deps { client: self.client("virt").await?, clock: self.clock.clone() };
+        let service = pilothouse_virt::Service::new(pilothouse_virt::Config::default(), deps);
+        self.parts.run("virt", |shutdown| async move { Ok(service.run(shutdown).await?) });
         Ok(())
     }
 

@@ -173,6 +173,7 @@ pub(super) const TEST_EDGES: &[TestEdge] = &[
     TestEdge { from: "base/work", to: "platform/kubeapi" },
     TestEdge { from: "platform/controllers", to: "platform/kubeapi" },
     TestEdge { from: "platform/kubelet", to: "platform/kubeapi" },
+    TestEdge { from: "platform/virt", to: "platform/kubeapi" },
     TestEdge { from: "services/hypershift", to: "platform/kubeapi" },
     TestEdge { from: "services/maestro", to: "platform/kubeapi" },
     TestEdge { from: "services/mce", to: "platform/kubeapi" },
