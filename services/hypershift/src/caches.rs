@@ -6,7 +6,7 @@ use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod, Secret, Service};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{Api, Client, Resource};
-use pilothouse_crds::{HostedCluster, HostedControlPlane, NodePool, Route};
+use pilothouse_crds::{HostedCluster, HostedControlPlane, Machine, NodePool, Route, VirtualMachine};
 use pilothouse_informer::{Builder, Informer, ObjectKey, watcher};
 use pilothouse_runtime::Tasks;
 use pilothouse_runtime::reconcile::Handle;
@@ -28,6 +28,8 @@ pub(crate) struct Caches {
     pub(crate) routes: Informer<Route>,
     pub(crate) pods: Informer<Pod>,
     pub(crate) control_planes: Informer<HostedControlPlane>,
+    pub(crate) machines: Informer<Machine>,
+    pub(crate) virtual_machines: Informer<VirtualMachine>,
 }
 
 /// The watches behind them, not yet begun: their callbacks need controllers, which need the caches.
@@ -45,6 +47,8 @@ pub(crate) struct Watches {
     /// Secrets and ConfigMaps of others, some of which clusters name. Nothing of them is kept but that they are there.
     foreign_secrets: Builder<Secret>,
     foreign_config_maps: Builder<ConfigMap>,
+    machines: Builder<Machine>,
+    virtual_machines: Builder<VirtualMachine>,
 }
 
 // === impl Watches ===
@@ -68,6 +72,8 @@ impl Watches {
             foreign_config_maps: all(client, foreign()).trim(|config_map: &mut ConfigMap| {
                 *config_map = ConfigMap { metadata: bare(&config_map.metadata), ..ConfigMap::default() };
             }),
+            machines: all(client, ours()),
+            virtual_machines: all(client, ours()),
         }
     }
 
@@ -83,6 +89,8 @@ impl Watches {
             routes: self.routes.informer(),
             pods: self.pods.informer(),
             control_planes: self.control_planes.informer(),
+            machines: self.machines.informer(),
+            virtual_machines: self.virtual_machines.informer(),
         }
     }
 
@@ -126,6 +134,8 @@ impl Watches {
             tasks,
             "foreign-config-maps",
         );
+        wakes.spawn(self.machines, tasks, "machines");
+        wakes.spawn(self.virtual_machines, tasks, "virtual-machines");
     }
 }
 
@@ -144,6 +154,8 @@ impl Caches {
         self.routes.synced().await;
         self.pods.synced().await;
         self.control_planes.synced().await;
+        self.machines.synced().await;
+        self.virtual_machines.synced().await;
     }
 
     /// The pools of a cluster.

@@ -66,6 +66,34 @@ pub enum Error {
         #[source]
         source: Refused,
     },
+    /// A hosted cluster did not answer.
+    #[error("hosted cluster {cluster} did not answer within {seconds} s")]
+    NoAnswer {
+        /// Which cluster.
+        cluster: String,
+        /// How long it was waited for.
+        seconds: u64,
+    },
+    /// An object has no form that the API would take.
+    #[error("the manifest of `{name}` was not made")]
+    Manifest {
+        /// The object.
+        name: String,
+        /// Why.
+        #[source]
+        source: serde_json::Error,
+    },
+    /// A JSON patch of a virtual machine cannot be applied.
+    #[error(
+        "the virtual machines of node pool {pool} cannot be patched as annotation \
+         `hypershift.openshift.io/kubevirt-vm-jsonpatch` says; correct or remove it: {message}"
+    )]
+    Patch {
+        /// The pool.
+        pool: String,
+        /// What is wrong.
+        message: String,
+    },
     /// The service did not stop in time.
     #[error("the operator did not stop in time")]
     Drain(#[from] StillRunning),

@@ -1,13 +1,13 @@
 //! Watching the nodes of hosted clusters.
 //!
 //! One watch per cluster that has node pools, through the cluster's published address. It begins when the cluster is
-//! available and ends with the cluster, or with its last pool.
+//! available and ends with the cluster, or with its last pool. Where a pool follows the load there is one of pods, too.
 
-use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::{Api, Client};
 use pilothouse_informer::{Informer, ObjectKey, watcher};
 use pilothouse_runtime::reconcile::Handle;
@@ -31,8 +31,13 @@ struct Watched {
     digest: u64,
     client: Client,
     nodes: Informer<Node>,
+    pods: Option<Informer<Pod>>,
+    /// The pools that follow the load.
+    followers: Followers,
     tasks: Tasks,
 }
+
+type Followers = Arc<Mutex<BTreeSet<ObjectKey>>>;
 
 // === impl HostedNodes ===
 
@@ -72,8 +77,44 @@ impl HostedNodes {
                 }
             })
             .spawn(&tasks, "nodes");
-        self.lock().insert(cluster.clone(), Watched { digest, client, nodes, tasks });
+        let watched = Watched { digest, client, nodes, pods: None, followers: Followers::default(), tasks };
+        self.lock().insert(cluster.clone(), watched);
         true
+    }
+
+    /// The cluster's pods, for a pool that follows the load and is woken when one of them waits for room.
+    pub(crate) fn pods(&self, cluster: &ObjectKey, pool: &ObjectKey) -> Option<Informer<Pod>> {
+        let mut all = self.lock();
+        let watched = all.get_mut(cluster)?;
+        watched.followers.lock().unwrap_or_else(PoisonError::into_inner).insert(pool.clone());
+        if let Some(pods) = &watched.pods {
+            return Some(pods.clone());
+        }
+        let (pools, followers) = (self.pools.get().cloned(), watched.followers.clone());
+        let api: Api<Pod> = Api::all(watched.client.clone());
+        let pods = Informer::new(api, watcher::Config::default())
+            .trim(|pod| {
+                pod.metadata.managed_fields = None;
+                pod.metadata.annotations = None;
+                if let Some(spec) = &mut pod.spec {
+                    spec.volumes = None;
+                    for container in &mut spec.containers {
+                        (container.env, container.volume_mounts, container.command) = (None, None, None);
+                    }
+                }
+            })
+            .on_change(move |pod| {
+                // A pod that has its place is no reason to hurry.
+                let placed = pod.spec.as_ref().is_some_and(|spec| spec.node_name.is_some());
+                if let (Some(pools), false) = (&pools, placed) {
+                    for follower in followers.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+                        pools.wake(follower.clone());
+                    }
+                }
+            })
+            .spawn(&watched.tasks, "pods");
+        watched.pods = Some(pods.clone());
+        Some(pods)
     }
 
     /// The cluster's nodes and a client for it, while they are watched.

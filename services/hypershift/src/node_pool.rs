@@ -1,49 +1,70 @@
 //! The controller of node pools.
+//!
+//! A pass looks at what there is of a pool's workers, plans, and carries the plan out; then it writes down what it saw. What takes longer
+//! than a pass, such as emptying a node, is found again by the next one.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{Node, Pod, Secret};
-use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
-use kube::{Api, Client, Resource as _, ResourceExt as _};
-use pilothouse_crds::{HostedCluster, NodePool, NodePoolStatus};
-use pilothouse_informer::{Informer, ObjectKey};
-use pilothouse_pki::{AlternativeName, LeafRequest, Subject};
+use futures::try_join;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::api::{ListParams, PostParams};
+use kube::{Api, Client};
+use pilothouse_crds::{HostedCluster, NodePool, NodePoolStatus, PlatformType};
+use pilothouse_informer::ObjectKey;
 use pilothouse_runtime::{Chain, Clock, Next, Reconcile, TaskError};
-use serde_json::json;
 use tokio::time::timeout;
-use tracing::{info, warn};
 
 use crate::Config;
-use crate::apply;
 use crate::caches::Caches;
-use crate::error::{Error, is_missing};
-use crate::hosted_cluster::{cluster_address, pki};
+use crate::error::Error;
+use crate::hosted_cluster::pki;
 use crate::hosted_nodes::HostedNodes;
-use crate::names::{self, API_SERVER, FINALIZER};
+use crate::names;
 use crate::pause::Pause;
-use crate::secrets::{self, Keyring, LEAF_LIFETIME};
+use crate::secrets::Keyring;
 use crate::versions::Release;
 
-mod manifests;
+mod autoscaler;
+mod bootstrap_token;
+mod drain;
+mod fingerprint;
+mod fleet;
+mod in_place;
+mod machine;
+mod machine_status;
+mod node_config;
 mod observation;
+mod ownership;
 mod plan;
+mod removal;
+mod repair;
+mod rollout;
+mod scaling;
+mod server;
 mod status;
+mod template;
 #[cfg(test)]
 mod tests;
+mod virtual_machine;
+mod work;
 
-use manifests::Template;
-use observation::{desired, is_available, obstacle, release_of, versions, worker};
-use plan::{Action, Worker};
-use status::{Observed, Obstacle};
+use fleet::{Hosted, Member};
+use node_config::NodeConfig;
+use observation::{desired, is_available, obstacle, patches, release_of, versions};
+use plan::{Rollout, Wanted, Worker};
+use removal::{DRAIN_AGAIN, Farewell, Removal, drain_limit};
+use repair::{Diagnosis, HealthCheck};
+pub(crate) use scaling::Idle;
+use scaling::Scaled;
+use status::{Join, Observed, Obstacle};
+use template::Template;
 
 /// How long a pass waits for the first list of a hosted cluster's nodes.
 const FIRST_LIST: Duration = Duration::from_secs(2);
 /// How soon to look again when a conflict, or that list, came in between.
 const LOOK_AGAIN: Duration = Duration::from_millis(500);
-/// How long a node may be left behind by a hosted cluster that does not answer.
-const NODE_PATIENCE: Duration = Duration::from_secs(5);
 
 pub(crate) struct NodePools {
     pub(crate) client: Client,
@@ -51,12 +72,32 @@ pub(crate) struct NodePools {
     pub(crate) config: Config,
     pub(crate) caches: Caches,
     pub(crate) nodes: Arc<HostedNodes>,
+    /// Which token each pool's cluster is known to have.
+    pub(crate) introduced: Introduced,
+    pub(crate) idle: Idle,
 }
 
-/// The hosted cluster's side of a pool.
-struct Hosted {
-    nodes: Informer<Node>,
-    client: Client,
+/// Tokens by pool.
+#[derive(Debug, Default)]
+pub(crate) struct Introduced(Mutex<HashMap<ObjectKey, String>>);
+
+/// A pool and what it belongs to.
+struct Scene<'a> {
+    key: &'a ObjectKey,
+    cluster_key: &'a ObjectKey,
+    cluster: &'a HostedCluster,
+    pool: &'a NodePool,
+    namespace: String,
+}
+
+/// What came of carrying out a plan.
+#[derive(Default)]
+struct Outcome {
+    user_data: Option<String>,
+    join: Option<Join>,
+    /// What keeps nodes from being empty, by worker.
+    left: Vec<(String, String)>,
+    next: Option<Duration>,
 }
 
 // === impl NodePools ===
@@ -69,7 +110,8 @@ impl Reconcile for NodePools {
     }
 
     async fn reconcile(&self, key: &ObjectKey) -> Result<Next, TaskError> {
-        match self.pass(key).await {
+        // It holds all requests that are under way at once.
+        match Box::pin(self.pass(key)).await {
             Err(error) if error.is_conflict() => Ok(Next::After(LOOK_AGAIN)),
             outcome => Ok(outcome?),
         }
@@ -87,22 +129,20 @@ impl NodePools {
         if pool.metadata.deletion_timestamp.is_some() {
             return self.delete(key, &cluster_key, cluster.as_deref(), pool).await;
         }
-        let now = self.clock.now();
-        let pause = Pause::read(pool.spec.paused_until.as_deref(), now);
+        let pause = Pause::read(pool.spec.paused_until.as_deref(), self.clock.now());
+        let release = release_of(&pool);
         let Some(cluster) = cluster else {
             let obstacle = Obstacle {
                 condition: "Ready",
                 reason: "NotFound",
                 message: format!("HostedCluster {cluster_key} does not exist"),
             };
-            let release = release_of(&pool);
-            let observed = self.observed(&pool, &release, Some(obstacle), &[]);
+            let observed = Observed { obstacle: Some(obstacle), ..self.observed(&pool, &release) };
             self.write_status(key, pool.clone(), &observed).await?;
             return Ok(Next::Done);
         };
         if let Some(message) = pause.message() {
-            let release = release_of(&pool);
-            let observed = Observed { paused: Some(message), ..self.observed(&pool, &release, None, &[]) };
+            let observed = Observed { paused: Some(message), ..self.observed(&pool, &release) };
             self.write_status(key, pool.clone(), &observed).await?;
             return Ok(match pause {
                 Pause::Until(until) => Next::After(self.clock.until(until)),
@@ -114,18 +154,20 @@ impl NodePools {
             return Ok(Next::Done);
         }
         let pool = self.claim(key, pool, &cluster).await?;
-        self.scale(key, &cluster_key, &cluster, pool).await
+        let namespace = names::control_plane_namespace(&cluster_key);
+        let scene = Scene { key, cluster_key: &cluster_key, cluster: &cluster, pool: &pool, namespace };
+        self.look_after(&scene, &release).await
     }
 
-    async fn scale(
+    async fn look_after(
         &self,
-        key: &ObjectKey,
-        cluster_key: &ObjectKey,
-        cluster: &HostedCluster,
-        pool: NodePool,
+        scene: &Scene<'_>,
+        release: &Result<Release, Obstacle>,
     ) -> Result<Next, Error> {
-        let release = release_of(&pool);
-        let obstacle = obstacle(&pool, cluster, release.as_ref().ok());
+        let Scene { key, cluster_key, cluster, pool, namespace } = scene;
+        let beside: Api<ConfigMap> = Api::namespaced(self.client.clone(), key.namespace_or_empty());
+        let config = NodeConfig::load(pool, &beside).await?;
+        let patches = patches(pool, cluster);
         let hosted = match self.nodes.of(cluster_key) {
             Some((nodes, client)) => {
                 if timeout(FIRST_LIST, nodes.synced()).await.is_err() {
@@ -138,335 +180,173 @@ impl NodePools {
             None if is_available(cluster) => return Ok(Next::Done),
             None => None,
         };
-        let namespace = names::control_plane_namespace(cluster_key);
-        let workers = self.workers(key, &namespace, hosted.as_ref());
-        let acted = match (&release, &obstacle) {
-            (Ok(release), None) => {
-                let forgotten = self.forget_nodes(key, cluster_key, &workers, hosted.as_ref()).await;
-                let announced = match forgotten {
-                    Ok(()) => self.announce_ranges(key, &namespace, hosted.as_ref()).await,
-                    failed => failed,
+        let members = fleet::members(&self.caches, key, namespace, hosted.as_ref());
+        let diagnosis = self.examine(scene, &members, hosted.as_ref());
+        let workers: Vec<_> = members.iter().map(|member| member.worker(&diagnosis.sick)).collect();
+        let made_of = match (release, &config) {
+            (Ok(release), Ok(config)) => Some(Template::fingerprint(pool, release, config, &patches)),
+            _ => None,
+        };
+        let mut observed = self.observed(pool, release);
+        observed.obstacle =
+            config.as_ref().err().cloned().or_else(|| obstacle(pool, cluster, release.as_ref().ok()));
+        observed.workers = &workers;
+        observed.made_of = made_of.as_ref();
+        observed.too_many_sick = diagnosis.too_many;
+        if let Some(hosted) = &hosted {
+            observed.versions = versions(&fleet::nodes(key, hosted));
+        }
+        let mut next = diagnosis.next;
+        if let Some(hosted) = hosted.as_ref().filter(|_| observed.obstacle.is_none()) {
+            match self.follow_load(scene, &workers, hosted).await? {
+                Scaled::Changed => return Ok(Next::Done),
+                Scaled::Kept(then) => next = [next, then].into_iter().flatten().min(),
+            }
+        }
+        let acted = match (release, &config, &made_of, &hosted) {
+            (Ok(release), Ok(config), Some(made_of), Some(hosted)) if observed.obstacle.is_none() => {
+                let keyring = Keyring {
+                    client: &self.client,
+                    cache: &self.caches.secrets,
+                    clock: &self.clock,
+                    namespace,
                 };
-                match announced {
-                    Ok(()) => self.act(key, cluster_key, cluster, &pool, release, &workers).await,
-                    failed => failed,
+                // These were there before the cluster was available; if the cache lacks one, it is about to come, and wakes us.
+                match (keyring.authority_if_made(pki::CLIENT_AUTHORITY)?, self.server(scene, &keyring)?) {
+                    (Some(clients), Some(server)) => {
+                        let service_range = cluster.spec.networking.service_network.first();
+                        let template = Template {
+                            pool,
+                            key,
+                            cluster: cluster_key,
+                            infra_id: cluster.spec.infra_id.as_deref().unwrap_or(&cluster_key.name),
+                            namespace,
+                            release,
+                            image: &self.config.image,
+                            service_range: service_range.map(|entry| entry.cidr.as_str()).unwrap_or_default(),
+                            server,
+                            clients: &clients,
+                            config,
+                            patches,
+                            made_of: made_of.clone(),
+                        };
+                        self.act(&template, &members, &workers, hosted).await
+                    }
+                    _ => Ok(Outcome::default()),
                 }
             }
-            _ => Ok(()),
+            _ => Ok(Outcome::default()),
         };
-        let mut observed = self.observed(&pool, &release, obstacle, &workers);
-        observed.error = acted.as_ref().err().map(|error| Chain(error).to_string());
-        if let Some(hosted) = &hosted {
-            observed.versions = versions(&self.own_nodes(key, hosted));
-        }
-        self.write_status(key, pool.clone(), &observed).await?;
-        acted?;
-        Ok(Next::Done)
+        let outcome = match acted {
+            Ok(outcome) => outcome,
+            Err(error) => {
+                observed.error = Some(Chain(&error).to_string());
+                self.write_status(key, (*pool).clone(), &observed).await?;
+                return Err(error);
+            }
+        };
+        observed.user_data = outcome.user_data;
+        observed.join = outcome.join;
+        try_join!(
+            self.write_status(key, (*pool).clone(), &observed),
+            self.report_machines(namespace, &members, &outcome.left),
+        )?;
+        let next = [outcome.next, next].into_iter().flatten().min();
+        Ok(next.map_or(Next::Done, Next::After))
     }
 
     /// Carries out the plan.
     async fn act(
         &self,
-        key: &ObjectKey,
-        cluster_key: &ObjectKey,
-        cluster: &HostedCluster,
-        pool: &NodePool,
-        release: &Release,
-        workers: &[Worker],
-    ) -> Result<(), Error> {
-        let namespace = names::control_plane_namespace(cluster_key);
-        let keyring = Keyring {
-            client: &self.client,
-            cache: &self.caches.secrets,
-            clock: &self.clock,
-            namespace: &namespace,
-        };
-        // All three were there before the cluster was available; if the cache lacks one, it is about to come, and wakes us.
-        let (Some(root), Some(clients), Some(api_address)) = (
-            keyring.authority_if_made(pki::ROOT_AUTHORITY)?,
-            keyring.authority_if_made(pki::CLIENT_AUTHORITY)?,
-            self.caches
-                .services
-                .get(&ObjectKey::namespaced(&namespace, API_SERVER))
-                .and_then(|service| cluster_address(&service)),
-        ) else {
-            return Ok(());
-        };
-        let service_range = cluster.spec.networking.service_network.first();
-        let template = Template {
-            pool,
-            key,
-            cluster: cluster_key,
-            namespace: &namespace,
-            release,
-            image: &self.config.image,
-            service_range: service_range.map(|entry| entry.cidr.as_str()).unwrap_or_default(),
-            api_address,
-            root: &root,
-            clients: &clients,
-        };
-        let pods: Api<Pod> = Api::namespaced(self.client.clone(), &namespace);
-        let actions = plan::plan(&key.name, desired(pool), &template.config_hash(), workers);
-        for action in &actions {
-            match action {
-                Action::Create(worker) => {
-                    info!(pool = %key, worker, "making a worker");
-                    self.ensure_secret(&keyring, &template, worker).await?;
-                    apply::ensure_exists(&pods, &template.pod(worker)).await?;
-                }
-                Action::Delete(worker) => {
-                    info!(pool = %key, worker, "removing a worker");
-                    apply::ensure_deleted(&pods, worker, &DeleteParams::default()).await?;
-                }
-            }
-        }
-        for worker in workers.iter().filter(|worker| !worker.going) {
-            self.ensure_secret(&keyring, &template, &worker.name).await?;
-        }
-        self.drop_secrets(key, &namespace, workers, &actions).await
-    }
-
-    /// Makes sure of what a worker reads; its certificates are kept until they are due.
-    async fn ensure_secret(
-        &self,
-        keyring: &Keyring<'_>,
         template: &Template<'_>,
-        worker: &str,
-    ) -> Result<(), Error> {
-        let name = manifests::secret_name(worker);
-        let failed = |source| Error::Certificate { name: name.clone(), source };
-        let user = format!("system:node:{worker}");
-        let client_request = pki::client_request(&user, ["system:nodes"]).map_err(failed)?;
-        let serving_request = serving_request(worker, &user).map_err(failed)?;
-        let cached = keyring.cached(&name);
-        let kept = match &cached {
-            Some(secret) => {
-                let client =
-                    secrets::read_identity(secret, manifests::CLIENT_CERTIFICATE, manifests::CLIENT_KEY)?;
-                let serving = secrets::read_identity(secret, secrets::CERTIFICATE, secrets::KEY)?;
-                let due = keyring
-                    .renewal(&client, &client_request, template.clients)
-                    .or_else(|| keyring.renewal(&serving, &serving_request, template.root));
-                due.is_none().then_some((client, serving))
-            }
-            None => None,
-        };
-        let (client, serving) = match kept {
-            Some(kept) => kept,
-            None => (
-                keyring.issue(&name, &client_request, template.clients)?,
-                keyring.issue(&name, &serving_request, template.root)?,
-            ),
-        };
-        let desired = template.secret(worker, &client, &serving)?;
-        match cached {
-            Some(cached) => apply::ensure(&keyring.api(), Some(cached), &desired).await?,
-            None => apply::ensure_exists(&keyring.api(), &desired).await?,
-        };
-        Ok(())
-    }
-
-    /// Removes the Secrets of workers that are gone.
-    async fn drop_secrets(
-        &self,
-        key: &ObjectKey,
-        namespace: &str,
+        members: &[Member],
         workers: &[Worker],
-        actions: &[Action],
-    ) -> Result<(), Error> {
-        let secrets: Api<Secret> = Api::namespaced(self.client.clone(), namespace);
-        for secret in self.caches.secrets.list_in(namespace) {
-            let name = secret.name_any();
-            let wanted = workers.iter().any(|worker| manifests::secret_name(&worker.name) == name)
-                || actions.iter().any(
-                    |action| matches!(action, Action::Create(worker) if manifests::secret_name(worker) == name),
-                );
-            if !wanted && names::node_pool_of(&secret.metadata).as_ref() == Some(key) {
-                apply::ensure_deleted(&secrets, &name, &DeleteParams::default()).await?;
-            }
+        hosted: &Hosted,
+    ) -> Result<Outcome, Error> {
+        let joining = workers.iter().any(|worker| worker.ready.is_none());
+        let mut outcome = Outcome { user_data: Some(template.user_data_name()), ..Outcome::default() };
+        if template.platform() == PlatformType::None {
+            let token = self.ensure_user_data(template, hosted, false).await?;
+            outcome.next = Some(self.clock.until(token.replaced_at()));
+            outcome.join = Some(join(template));
+            let kept = BTreeSet::from([template.user_data_name(), template.token_name()]);
+            self.drop_secrets(template.key, template.namespace, &kept).await?;
+            return Ok(outcome);
         }
-        Ok(())
-    }
-
-    /// Removes the nodes whose pods are gone; the scheduler would go on counting on them.
-    async fn forget_nodes(
-        &self,
-        key: &ObjectKey,
-        cluster: &ObjectKey,
-        workers: &[Worker],
-        hosted: Option<&Hosted>,
-    ) -> Result<(), Error> {
-        let Some(hosted) = hosted else { return Ok(()) };
-        let api: Api<Node> = Api::all(hosted.client.clone());
-        for node in self.own_nodes(key, hosted) {
-            let name = node.name_any();
-            if workers.iter().any(|worker| worker.name == name) {
-                continue;
-            }
-            match api.delete(&name, &DeleteParams::default()).await {
-                Ok(_) => info!(pool = %key, node = name, "node removed"),
-                Err(error) if is_missing(&error) => {}
-                Err(error) => {
-                    return Err(Error::Hosted {
-                        cluster: cluster.to_string(),
-                        action: format!("delete node {name}"),
-                        source: error.into(),
-                    });
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Says on each worker which addresses its pods have: only its node knows, and the node around it has to route there.
-    async fn announce_ranges(
-        &self,
-        key: &ObjectKey,
-        namespace: &str,
-        hosted: Option<&Hosted>,
-    ) -> Result<(), Error> {
-        let Some(hosted) = hosted else { return Ok(()) };
-        let pods: Api<Pod> = Api::namespaced(self.client.clone(), namespace);
-        for pod in self.caches.pods.list_in(namespace) {
-            let name = pod.name_any();
-            let node = hosted.nodes.get(&ObjectKey::cluster(&name));
-            let range = node.and_then(|node| node.spec.as_ref().and_then(|spec| spec.pod_cidr.clone()));
-            let is_own = names::node_pool_of(&pod.metadata).as_ref() == Some(key);
-            let Some(range) = range.filter(|_| is_own && pod.metadata.deletion_timestamp.is_none()) else {
+        let replicas = desired(template.pool);
+        let wanted = Wanted {
+            pool: &template.key.name,
+            replicas,
+            made_of: &template.made_of,
+            rollout: Rollout::of(template.pool, replicas),
+        };
+        let actions = plan::plan(&wanted, workers);
+        let (token, created) = try_join!(
+            self.ensure_user_data(template, hosted, joining),
+            self.create_machines(template, &actions),
+        )?;
+        outcome.next = Some(self.clock.until(token.replaced_at()));
+        let missing = members
+            .iter()
+            .filter(|member| !member.is_going() && member.virtual_machine.is_none() && member.pod.is_none());
+        let missing: Vec<_> = missing.map(|member| member.machine.clone()).chain(created).collect();
+        self.ensure_running(template, missing).await?;
+        self.begin(template, &actions).await?;
+        self.announce_ranges(template.namespace, members).await?;
+        self.forget_strangers(template.key, template.cluster, template.namespace, members, hosted).await?;
+        let farewell = Farewell {
+            cluster: template.cluster,
+            hosted: Some(hosted),
+            drain_limit: drain_limit(template.pool),
+            insistent: false,
+        };
+        for member in members {
+            let step = if member.is_going() {
+                self.remove(member, &farewell).await?
+            } else if member.updating_since().is_some() {
+                self.update(template, member, hosted, &farewell).await?
+            } else {
                 continue;
             };
-            if names::annotation(&pod.metadata, names::POD_RANGE) == Some(range.as_str()) {
-                continue;
-            }
-            let patch =
-                json!({ "metadata": { "annotations": { names::POD_RANGE: range }, "uid": pod.uid() } });
-            match pods.patch(&name, &PatchParams::default(), &Patch::Merge(patch)).await {
-                Ok(_) => {}
-                Err(error) if is_missing(&error) => {}
-                Err(error) => {
-                    return Err(Error::management("annotate", format!("pod {namespace}/{name}"), error));
-                }
+            if let Removal::Draining(left) = step {
+                outcome.left.push((member.name(), left));
+                outcome.next = Some(DRAIN_AGAIN);
             }
         }
-        Ok(())
+        let read = members.iter().filter_map(|member| member.machine.spec.bootstrap.data_secret_name.clone());
+        let tokens = read.clone().map(|name| name.replacen("user-data-", "token-", 1));
+        let current = [template.user_data_name(), template.token_name()];
+        let kept = read.clone().chain(tokens).chain(current).collect();
+        self.drop_secrets(template.key, template.namespace, &kept).await?;
+        Ok(outcome)
     }
 
-    async fn delete(
-        &self,
-        key: &ObjectKey,
-        cluster_key: &ObjectKey,
-        cluster: Option<&HostedCluster>,
-        pool: NodePool,
-    ) -> Result<Next, Error> {
-        if !pool.finalizers().iter().any(|finalizer| finalizer == FINALIZER) {
-            return Ok(Next::Done);
+    /// Who is to be replaced because it has been unwell for too long.
+    fn examine(&self, scene: &Scene<'_>, members: &[Member], hosted: Option<&Hosted>) -> Diagnosis {
+        // Without a look at its nodes nobody can tell.
+        if !scene.pool.spec.management.auto_repair || hosted.is_none() || !is_available(scene.cluster) {
+            return Diagnosis::default();
         }
-        let namespace = names::control_plane_namespace(cluster_key);
-        let pods: Api<Pod> = Api::namespaced(self.client.clone(), &namespace);
-        // Asked rather than remembered: letting go too early would leave a worker behind.
-        let selector = format!("{}={}", names::MANAGED_BY, names::OPERATOR);
-        let found = pods.list(&ListParams::default().labels(&selector)).await;
-        let found = found.map_err(|error| Error::management("list the workers of", describe(key), error))?;
-        let own: Vec<_> =
-            found.iter().filter(|pod| names::node_pool_of(&pod.metadata).as_ref() == Some(key)).collect();
-        if !own.is_empty() {
-            for pod in own.iter().filter(|pod| pod.metadata.deletion_timestamp.is_none()) {
-                apply::ensure_deleted(&pods, &pod.name_any(), &DeleteParams::default()).await?;
-            }
-            return Ok(Next::Done);
-        }
-        // A cluster that goes takes its nodes with it, and may no longer answer.
-        let stays = cluster.is_some_and(|cluster| cluster.metadata.deletion_timestamp.is_none());
-        if stays && let Some((nodes, client)) = self.nodes.of(cluster_key) {
-            let hosted = Hosted { nodes, client };
-            let forgotten = self.forget_nodes(key, cluster_key, &[], Some(&hosted));
-            match timeout(NODE_PATIENCE, forgotten).await {
-                Ok(Ok(())) => {}
-                Ok(Err(error)) => warn!(pool = %key, error = %Chain(&error), "nodes were left behind"),
-                Err(_) => warn!(pool = %key, "nodes were left behind: the hosted cluster does not answer"),
-            }
-        }
-        self.drop_secrets(key, &namespace, &[], &[]).await?;
-        let finalizers: Vec<_> =
-            pool.finalizers().iter().filter(|finalizer| *finalizer != FINALIZER).cloned().collect();
-        let patch = json!({
-            "metadata": { "finalizers": finalizers, "resourceVersion": pool.metadata.resource_version },
-        });
-        match self.pools(key).patch(&key.name, &PatchParams::default(), &Patch::Merge(patch)).await {
-            Ok(_) => info!(pool = %key, "deleted"),
-            Err(error) if is_missing(&error) => {}
-            Err(error) => return Err(Error::management("release", describe(key), error)),
-        }
-        Ok(Next::Done)
+        let patients: Vec<_> = members.iter().filter_map(Member::patient).collect();
+        HealthCheck::of(&scene.cluster.metadata).examine(&patients, self.clock.now())
     }
 
-    /// Puts our finalizer on the pool before the first worker is made, and makes it go with its cluster.
-    async fn claim(
-        &self,
-        key: &ObjectKey,
-        pool: NodePool,
-        cluster: &HostedCluster,
-    ) -> Result<NodePool, Error> {
-        let owner = cluster.owner_ref(&());
-        let owned = pool
-            .owner_references()
-            .iter()
-            .any(|known| Some(&known.uid) == owner.as_ref().map(|owner| &owner.uid));
-        let claimed = pool.finalizers().iter().any(|finalizer| finalizer == FINALIZER);
-        if claimed && owned {
-            return Ok(pool);
-        }
-        let mut finalizers = pool.finalizers().to_vec();
-        if !claimed {
-            finalizers.push(FINALIZER.to_owned());
-        }
-        let mut owners = pool.owner_references().to_vec();
-        if !owned {
-            owners.extend(owner);
-        }
-        let patch = json!({ "metadata": {
-            "finalizers": finalizers,
-            "ownerReferences": owners,
-            "resourceVersion": pool.metadata.resource_version,
-        } });
-        self.pools(key)
-            .patch(&key.name, &PatchParams::default(), &Patch::Merge(patch))
-            .await
-            .map_err(|error| Error::management("change", describe(key), error))
-    }
-
-    fn workers(&self, key: &ObjectKey, namespace: &str, hosted: Option<&Hosted>) -> Vec<Worker> {
-        let pods = self.caches.pods.list_in(namespace).into_iter();
-        let own = pods.filter(|pod| names::node_pool_of(&pod.metadata).as_ref() == Some(key));
-        own.map(|pod| {
-            worker(&pod, hosted.and_then(|hosted| hosted.nodes.get(&ObjectKey::cluster(pod.name_any()))))
-        })
-        .collect()
-    }
-
-    fn own_nodes(&self, key: &ObjectKey, hosted: &Hosted) -> Vec<Arc<Node>> {
-        let of_pool = |node: &Arc<Node>| node.labels().get(names::NODE_POOL) == Some(&key.name);
-        hosted.nodes.list().into_iter().filter(of_pool).collect()
-    }
-
-    fn observed<'a>(
-        &self,
-        pool: &NodePool,
-        release: &'a Result<Release, Obstacle>,
-        obstacle: Option<Obstacle>,
-        workers: &'a [Worker],
-    ) -> Observed<'a> {
+    /// What is known without a look at any worker.
+    fn observed<'a>(&self, pool: &NodePool, release: &'a Result<Release, Obstacle>) -> Observed<'a> {
         Observed {
             generation: pool.metadata.generation,
             now: self.clock.now(),
-            config_hash: release.as_ref().map(manifests::config_hash).unwrap_or_default(),
             release: release.as_ref().map_err(Clone::clone),
-            obstacle,
+            obstacle: None,
             desired: desired(pool),
-            workers,
+            made_of: None,
+            workers: &[],
+            user_data: None,
+            join: None,
             versions: BTreeMap::new(),
-            auto_scaling: pool.spec.auto_scaling.is_some(),
+            auto_scaling: pool.spec.auto_scaling.clone(),
             auto_repair: pool.spec.management.auto_repair,
+            too_many_sick: 0,
             paused: None,
             error: None,
         }
@@ -495,10 +375,26 @@ impl NodePools {
     }
 }
 
-fn serving_request(worker: &str, user: &str) -> Result<LeafRequest, pilothouse_pki::Error> {
-    let subject = Subject::try_new(user)?.with_organizations(["system:nodes"])?;
-    let name = AlternativeName::dns(worker)?;
-    Ok(LeafRequest::server(subject, [name]).with_lifetime(LEAF_LIFETIME))
+// === impl Introduced ===
+
+impl Introduced {
+    fn lock(&self) -> MutexGuard<'_, HashMap<ObjectKey, String>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// How a person makes a node of a pool that makes none itself.
+fn join(template: &Template<'_>) -> Join {
+    let (namespace, secret) = (template.namespace, template.user_data_name());
+    Join {
+        command: format!(
+            "kubectl get secret -n {namespace} {secret} -o jsonpath='{{.data.value}}' | base64 -d | sh -s NAME FOLDER"
+        ),
+    }
+}
+
+fn ours() -> ListParams {
+    ListParams::default().labels(&format!("{}={}", names::MANAGED_BY, names::OPERATOR))
 }
 
 fn describe(key: &ObjectKey) -> String {

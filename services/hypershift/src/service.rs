@@ -12,7 +12,7 @@ use crate::caches::{Caches, Watches};
 use crate::hosted_cluster::HostedClusters;
 use crate::hosted_nodes::HostedNodes;
 use crate::metrics::Metrics;
-use crate::node_pool::NodePools;
+use crate::node_pool::{Idle, Introduced, NodePools};
 use crate::published::Published;
 use crate::{Config, Error, supported_versions};
 
@@ -65,7 +65,15 @@ impl Service {
             priority_class: OnceCell::new(),
         };
         let (own_client, namespace) = (client.clone(), config.namespace.clone());
-        let pools = NodePools { client, clock, config, caches: caches.clone(), nodes: nodes.clone() };
+        let pools = NodePools {
+            client,
+            clock,
+            config,
+            caches: caches.clone(),
+            nodes: nodes.clone(),
+            introduced: Introduced::default(),
+            idle: Idle::default(),
+        };
         let clusters = Controller::new("hosted-clusters", clusters, options.clone());
         let pools = Controller::new("node-pools", pools, options);
         nodes.connect(pools.handle());

@@ -28,7 +28,7 @@ spec:
   release:
     image: pilothouse/release:4.20.0
   platform:
-    type: None
+    type: KubeVirt
   controllerAvailabilityPolicy: SingleReplica
   pullSecret:
     name: pull-secret
@@ -59,7 +59,7 @@ spec:
   release:
     image: pilothouse/release:4.20.0
   platform:
-    type: None
+    type: KubeVirt
   management:
     upgradeType: Replace
 "#;

@@ -11,5 +11,6 @@ mod first_light;
 mod hosted_cluster;
 mod isolation;
 mod kills;
+mod node_pools;
 mod region;
 mod sdk;

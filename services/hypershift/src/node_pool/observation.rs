@@ -1,25 +1,31 @@
-//! What is to be read off a pool, its cluster, its pods and its nodes.
+//! What is to be read off a pool, its cluster and its nodes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt as _;
-use pilothouse_crds::{HostedCluster, NodePool, is_condition_true};
+use pilothouse_crds::{HostedCluster, NodePool, PlatformType, is_condition_true};
 
-use super::plan::Worker;
+use super::fleet::is_node_ready;
 use super::status::Obstacle;
+use super::virtual_machine::{self, PATCH};
 use crate::names;
-use crate::pod::pod_state;
 use crate::versions::Release;
 
 /// How many minor versions a node may be behind its control plane.
 const LARGEST_SKEW: u32 = 3;
 
+/// On a pool that follows the load: how many workers it has been found to need.
+pub(super) const AUTOSCALED: &str = "pilothouse.dev/autoscaled-replicas";
+
 /// How many workers there should be.
 pub(super) fn desired(pool: &NodePool) -> usize {
     let asked = match (&pool.spec.auto_scaling, pool.spec.replicas) {
-        (Some(bounds), _) => bounds.min,
+        (Some(bounds), _) => {
+            let found = names::annotation(&pool.metadata, AUTOSCALED).and_then(|text| text.parse().ok());
+            found.unwrap_or(bounds.min).clamp(bounds.min, bounds.max.max(bounds.min))
+        }
         (None, replicas) => replicas.unwrap_or_default(),
     };
     usize::try_from(asked).unwrap_or_default()
@@ -33,82 +39,88 @@ pub(super) fn release_of(pool: &NodePool) -> Result<Release, Obstacle> {
     })
 }
 
+/// What is to be changed in the manifests of virtual machines: what the cluster says, then what the pool says.
+pub(super) fn patches<'a>(pool: &'a NodePool, cluster: &'a HostedCluster) -> Vec<&'a str> {
+    if pool.spec.platform.type_ != PlatformType::KubeVirt {
+        return Vec::new();
+    }
+    [&cluster.metadata, &pool.metadata]
+        .iter()
+        .filter_map(|metadata| names::annotation(metadata, PATCH))
+        .collect()
+}
+
 /// What keeps a pool from having workers, apart from its release.
 pub(super) fn obstacle(
     pool: &NodePool,
     cluster: &HostedCluster,
     release: Option<&Release>,
 ) -> Option<Obstacle> {
-    if pool.spec.platform.type_ != cluster.spec.platform.type_ {
+    platform(pool, cluster)
+        .or_else(|| release.and_then(|release| skew(release, cluster)))
+        .or_else(|| virtual_machine::obstacle(&patches(pool, cluster)))
+        .or_else(|| {
+            (!pool.spec.tuning_config.is_empty()).then(|| Obstacle {
+                condition: "ValidTuningConfig",
+                reason: "ValidationFailed",
+                message: "spec.tuningConfig: nodes of payload `light` cannot be tuned; remove it".to_owned(),
+            })
+        })
+        .or_else(|| {
+            (!is_available(cluster)).then(|| Obstacle {
+                condition: "Ready",
+                reason: "WaitingForAvailable",
+                message: format!("HostedCluster {} is not available yet", cluster.name_any()),
+            })
+        })
+}
+
+fn platform(pool: &NodePool, cluster: &HostedCluster) -> Option<Obstacle> {
+    let (of_pool, of_cluster) = (pool.spec.platform.type_, cluster.spec.platform.type_);
+    if of_pool != of_cluster {
         return Some(Obstacle {
             condition: "ValidPlatformConfig",
             reason: "ValidationFailed",
             message: format!(
-                "the pool's platform is {:?} and its cluster's {:?}; they must be the same",
-                pool.spec.platform.type_, cluster.spec.platform.type_
+                "the pool's platform is {of_pool:?} and its cluster's {of_cluster:?}; they must be the same"
             ),
         });
     }
-    if let (Some(release), Ok(of_cluster)) = (release, Release::of_image(&cluster.spec.release.image)) {
-        let ahead = release.minor > of_cluster.minor;
-        if ahead || of_cluster.minor - release.minor > LARGEST_SKEW {
-            return Some(Obstacle {
-                condition: "SupportedVersionSkew",
-                reason: "UnsupportedSkew",
-                message: format!(
-                    "nodes of {} do not work with a control plane of {}; use a release that is not newer, and at most \
-                     {LARGEST_SKEW} minor versions older",
-                    release.version, of_cluster.version
-                ),
-            });
-        }
-    }
-    if !is_available(cluster) {
-        return Some(Obstacle {
-            condition: "Ready",
-            reason: "WaitingForAvailable",
-            message: format!("HostedCluster {} is not available yet", cluster.name_any()),
-        });
-    }
-    None
+    let processors: &[&str] = match of_pool {
+        PlatformType::KubeVirt => &["amd64", "s390x"],
+        PlatformType::Agent => &["amd64", "arm64", "ppc64le"],
+        _ => &["amd64", "arm64"],
+    };
+    let arch = &pool.spec.arch;
+    (!processors.contains(&arch.as_str())).then(|| Obstacle {
+        condition: "ValidArchPlatform",
+        reason: "InvalidArchPlatform",
+        message: format!(
+            "spec.arch {arch} does not go with platform {of_pool:?}; use {}",
+            processors.join(" or ")
+        ),
+    })
+}
+
+fn skew(release: &Release, cluster: &HostedCluster) -> Option<Obstacle> {
+    let of_cluster = Release::of_image(&cluster.spec.release.image).ok()?;
+    let ahead = release.minor > of_cluster.minor;
+    (ahead || of_cluster.minor - release.minor > LARGEST_SKEW).then(|| Obstacle {
+        condition: "SupportedVersionSkew",
+        reason: "UnsupportedSkew",
+        message: format!(
+            "nodes of {} do not work with a control plane of {}; use a release that is not newer, and at most \
+             {LARGEST_SKEW} minor versions older",
+            release.version, of_cluster.version
+        ),
+    })
 }
 
 pub(super) fn is_available(cluster: &HostedCluster) -> bool {
     cluster.status.as_ref().is_some_and(|status| is_condition_true(&status.conditions, "Available"))
 }
 
-pub(super) fn worker(pod: &Pod, node: Option<Arc<Node>>) -> Worker {
-    let ended = pod.status.as_ref().and_then(|status| status.phase.as_deref());
-    let going = pod.metadata.deletion_timestamp.is_some();
-    let state = match &node {
-        _ if going => "it is being removed".to_owned(),
-        None => format!("its node has not joined; its pod is {}", pod_state(pod)),
-        Some(node) => node_state(node),
-    };
-    Worker {
-        name: pod.name_any(),
-        created: pod.metadata.creation_timestamp.as_ref().map(|created| created.0),
-        config_hash: names::annotation(&pod.metadata, names::CONFIG_HASH).unwrap_or_default().to_owned(),
-        going,
-        ended: matches!(ended, Some("Failed" | "Succeeded")),
-        ready: node.as_deref().map(is_node_ready),
-        state,
-    }
-}
-
-fn is_node_ready(node: &Node) -> bool {
-    let conditions = node.status.iter().flat_map(|status| status.conditions.iter().flatten());
-    conditions.into_iter().any(|condition| condition.type_ == "Ready" && condition.status == "True")
-}
-
-fn node_state(node: &Node) -> String {
-    let conditions = node.status.iter().flat_map(|status| status.conditions.iter().flatten());
-    let ready = conditions.into_iter().find(|condition| condition.type_ == "Ready");
-    let said = ready
-        .map(|ready| ready.message.as_deref().or(ready.reason.as_deref()).unwrap_or("for no given reason"));
-    format!("its node is not ready: {}", said.unwrap_or("it has not reported yet"))
-}
-
+/// What kubelets say they are, counted: version → (ready, not ready).
 pub(super) fn versions(nodes: &[Arc<Node>]) -> BTreeMap<String, (i32, i32)> {
     let mut versions = BTreeMap::<_, (i32, i32)>::new();
     for node in nodes {

@@ -1,4 +1,4 @@
-//! Which workers to make and which to remove.
+//! Which workers to make, which to change and which to remove.
 //!
 //! Workers have ordinals, and the lowest free one is taken. So a pass over a cache that is behind makes the same workers
 //! again, which is refused, instead of more of them.
@@ -7,17 +7,49 @@ use std::collections::BTreeSet;
 
 use jiff::Timestamp;
 
-/// A worker's pod, and what the hosted cluster says of its node.
+use super::fingerprint::Fingerprint;
+
+#[cfg(test)]
+mod tests;
+
+/// What a pool should be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Wanted<'a> {
+    /// The name of the pool, which its workers' names begin with.
+    pub(crate) pool: &'a str,
+    pub(crate) replicas: usize,
+    /// What workers should be made of.
+    pub(crate) made_of: &'a Fingerprint,
+    pub(crate) rollout: Rollout,
+}
+
+/// How workers get another release or configuration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Rollout {
+    /// New ones take their places, so many more or fewer at a time.
+    Rolling { max_surge: usize, max_unavailable: usize },
+    /// A new one takes the place of each that somebody removes.
+    OnDelete,
+    /// They stay and change, so many at a time.
+    InPlace { max_unavailable: usize },
+}
+
+/// A worker's machine, and what the hosted cluster says of its node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Worker {
     pub(crate) name: String,
     pub(crate) created: Option<Timestamp>,
-    /// Of the release and configuration it was made with.
-    pub(crate) config_hash: String,
+    pub(crate) made_of: Fingerprint,
     /// It has been asked to go.
     pub(crate) going: bool,
+    /// It is being changed in place.
+    pub(crate) updating: bool,
     /// It has ended and will not come back by itself.
     pub(crate) ended: bool,
+    /// It has been unwell for so long that it is to be replaced.
+    pub(crate) sick: bool,
+    /// What it runs on is there.
+    pub(crate) running: bool,
     /// Whether its node is ready; `None` while there is no node.
     pub(crate) ready: Option<bool>,
     /// What keeps it from being ready.
@@ -29,41 +61,109 @@ pub(crate) struct Worker {
 pub(crate) enum Action {
     /// Make a worker of this name.
     Create(String),
+    /// Begin to change this worker in place.
+    Update(String),
     /// Ask this worker to go.
     Delete(String),
 }
 
-/// What brings the pool closer to `desired` workers of this configuration.
-pub(crate) fn plan(pool: &str, desired: usize, config_hash: &str, workers: &[Worker]) -> Vec<Action> {
-    let mut actions: Vec<_> = workers
-        .iter()
-        .filter(|worker| worker.ended && !worker.going)
-        .map(|worker| Action::Delete(worker.name.clone()))
-        .collect();
-    let mut alive: Vec<_> = workers.iter().filter(|worker| !worker.going && !worker.ended).collect();
-    alive.sort_by_key(|worker| (worker.created, ordinal(pool, &worker.name)));
+// === impl Worker ===
+
+impl Worker {
+    /// Whether it counts: it is there and nothing is about to end it.
+    pub(crate) fn is_alive(&self) -> bool {
+        !self.going && !self.ended && !self.sick
+    }
+
+    pub(crate) fn is_ready(&self) -> bool {
+        self.is_alive() && self.ready == Some(true)
+    }
+}
+
+/// What brings the pool closer to what it should be.
+pub(crate) fn plan(wanted: &Wanted<'_>, workers: &[Worker]) -> Vec<Action> {
+    let lost = workers.iter().filter(|worker| !worker.going && !worker.is_alive());
+    let mut actions: Vec<_> = lost.map(|worker| Action::Delete(worker.name.clone())).collect();
+    let mut alive: Vec<_> = workers.iter().filter(|worker| worker.is_alive()).collect();
+    alive.sort_by_key(|worker| (worker.created, ordinal(wanted.pool, &worker.name)));
     let (current, outdated): (Vec<&Worker>, Vec<&Worker>) =
-        alive.iter().copied().partition(|worker| worker.config_hash == config_hash);
+        alive.iter().copied().partition(|worker| worker.made_of == *wanted.made_of);
+    let (surge, unavailable) = match wanted.rollout {
+        // Neither more nor fewer: then nothing could ever change.
+        Rollout::Rolling { max_surge: 0, max_unavailable: 0 } => (1, 0),
+        Rollout::Rolling { max_surge, max_unavailable } => (max_surge, max_unavailable),
+        Rollout::OnDelete | Rollout::InPlace { .. } => (0, 0),
+    };
 
-    // One more while workers are replaced, so that no capacity is missing meanwhile.
-    let most = desired + usize::from(!outdated.is_empty());
-    let missing = desired.saturating_sub(current.len()).min(most.saturating_sub(alive.len()));
-    actions.extend(free_names(pool, workers).take(missing).map(Action::Create));
+    let most = wanted.replicas + if outdated.is_empty() { 0 } else { surge };
+    let missing = wanted.replicas.saturating_sub(current.len()).min(most.saturating_sub(alive.len()));
+    actions.extend(free_names(wanted.pool, workers).take(missing).map(Action::Create));
 
-    let surplus = alive.len().saturating_sub(desired);
-    let mut ready = alive.iter().filter(|worker| worker.ready == Some(true)).count();
-    let replaceable = outdated.iter().rev().filter(|worker| {
+    // Whoever is not needed goes: those of the old configuration first, and of those that are alike the newest, which has the
+    // least to lose.
+    let too_many = alive.len().saturating_sub(wanted.replicas);
+    let replaced = match wanted.rollout {
+        Rollout::Rolling { .. } => replaceable(&alive, &outdated, wanted.replicas, unavailable),
+        Rollout::OnDelete | Rollout::InPlace { .. } => {
+            outdated.iter().rev().copied().take(too_many).collect()
+        }
+    };
+    let superfluous = current
+        .iter()
+        .rev()
+        .copied()
+        .take(too_many.saturating_sub(outdated.len()).min(current.len().saturating_sub(wanted.replicas)));
+    let removed: Vec<_> = replaced.into_iter().chain(superfluous).collect();
+    if let Rollout::InPlace { max_unavailable } = wanted.rollout {
+        let staying: Vec<_> = alive.iter().copied().filter(|worker| !removed.contains(worker)).collect();
+        actions.extend(updates(wanted.made_of, &staying, max_unavailable.max(1)));
+    }
+    actions.extend(removed.into_iter().map(|worker| Action::Delete(worker.name.clone())));
+    actions
+}
+
+/// The workers of an old configuration that can go now, so that enough are left that are ready.
+fn replaceable<'a>(
+    alive: &[&'a Worker],
+    outdated: &[&'a Worker],
+    replicas: usize,
+    unavailable: usize,
+) -> Vec<&'a Worker> {
+    let floor = replicas.saturating_sub(unavailable);
+    let mut ready = alive.iter().filter(|worker| worker.is_ready()).count();
+    let dispensable = |worker: &&&Worker| {
         if worker.ready != Some(true) {
             return true;
         }
-        let spare = ready > desired;
+        let spare = ready > floor;
         ready -= usize::from(spare);
         spare
-    });
-    let removed: Vec<_> = replaceable.take(surplus).collect();
-    // The newest first: it has the least to lose.
-    let too_many = current.iter().rev().take(surplus.min(current.len().saturating_sub(desired)));
-    actions.extend(removed.into_iter().chain(too_many).map(|worker| Action::Delete(worker.name.clone())));
+    };
+    // Those that do no work first.
+    let (idle, busy): (Vec<&Worker>, Vec<&Worker>) =
+        outdated.iter().rev().partition(|worker| worker.ready != Some(true));
+    let order: Vec<&'a Worker> = idle.into_iter().chain(busy).collect();
+    order.iter().filter(dispensable).take(alive.len().saturating_sub(floor)).copied().collect()
+}
+
+/// Which workers begin to change in place.
+fn updates(made_of: &Fingerprint, workers: &[&Worker], max_unavailable: usize) -> Vec<Action> {
+    let mut updating = workers.iter().filter(|worker| worker.updating).count();
+    let mut unavailable = workers.iter().filter(|worker| worker.updating || !worker.is_ready()).count();
+    let mut waiting: Vec<_> =
+        workers.iter().filter(|worker| !worker.updating && worker.made_of != *made_of).collect();
+    // Those that do no work first.
+    waiting.sort_by_key(|worker| worker.is_ready());
+    let mut actions = Vec::new();
+    for worker in waiting {
+        let costs = usize::from(worker.is_ready());
+        if updating >= max_unavailable || unavailable + costs > max_unavailable.max(unavailable) {
+            break;
+        }
+        updating += 1;
+        unavailable += costs;
+        actions.push(Action::Update(worker.name.clone()));
+    }
     actions
 }
 
@@ -74,99 +174,4 @@ fn free_names<'a>(pool: &'a str, workers: &[Worker]) -> impl Iterator<Item = Str
 
 fn ordinal(pool: &str, worker: &str) -> Option<u32> {
     worker.strip_prefix(pool)?.strip_prefix('-')?.parse().ok()
-}
-
-#[cfg(test)]
-mod tests {
-    use rstest::rstest;
-
-    use super::*;
-
-    /// `0` is a ready worker with that ordinal; `0-` one whose node is not ready, `0x` one that ended, `0~` one that is
-    /// going, `0*` a ready one of an older configuration.
-    fn workers(text: &str) -> Vec<Worker> {
-        text.split_whitespace()
-            .map(|word| {
-                let digits = word.trim_end_matches(|mark: char| !mark.is_ascii_digit());
-                Worker {
-                    name: format!("pool-{digits}"),
-                    created: Some(Timestamp::UNIX_EPOCH),
-                    config_hash: if word.contains('*') { "old" } else { "new" }.to_owned(),
-                    going: word.contains('~'),
-                    ended: word.contains('x'),
-                    ready: Some(!word.contains('-')),
-                    state: String::new(),
-                }
-            })
-            .collect()
-    }
-
-    fn planned(desired: usize, text: &str) -> String {
-        let actions = plan("pool", desired, "new", &workers(text));
-        let words = actions.iter().map(|action| match action {
-            Action::Create(name) => format!("+{}", name.trim_start_matches("pool-")),
-            Action::Delete(name) => format!("-{}", name.trim_start_matches("pool-")),
-        });
-        words.collect::<Vec<_>>().join(" ")
-    }
-
-    #[rstest]
-    #[case(0, "", "")]
-    #[case(3, "", "+0 +1 +2")]
-    #[case(3, "0 1 2", "")]
-    #[case(3, "0 2", "+1")]
-    #[case(2, "0 1~", "+2")] // the name is taken until its pod is gone
-    #[case(1, "0 1 2", "-2 -1")] // the newest first
-    #[case(0, "0 1-", "-1 -0")]
-    #[case(2, "0 1x", "-1 +2")] // what ended is replaced
-    #[case(1, "0 1 2~", "-1")]
-    #[case(2, "9 10", "")]
-    #[case(1, "9 10", "-10")] // by number, not by letter
-    fn workers_follow_the_number_asked_for(
-        #[case] desired: usize,
-        #[case] text: &str,
-        #[case] expected: &str,
-    ) {
-        assert_eq!(planned(desired, text), expected);
-    }
-
-    #[rstest]
-    #[case(2, "0* 1*", "+2")] // one more first
-    #[case(2, "0* 1* 2-", "")] // it is not ready yet
-    #[case(2, "0* 1* 2", "-1")]
-    #[case(2, "0* 1*~ 2", "+3")]
-    #[case(2, "0* 2 3", "-0")]
-    #[case(2, "2 3", "")]
-    #[case(1, "0*", "+1")]
-    #[case(1, "0* 1* 2*", "-2 -1")] // fewer are wanted as well
-    fn outdated_workers_are_replaced_without_a_gap(
-        #[case] desired: usize,
-        #[case] text: &str,
-        #[case] expected: &str,
-    ) {
-        assert_eq!(planned(desired, text), expected);
-    }
-
-    #[test]
-    fn a_replacement_comes_to_an_end() {
-        let mut text = "0* 1* 2*".to_owned();
-        for _ in 0..20 {
-            let actions = planned(3, &text);
-            if actions.is_empty() {
-                break;
-            }
-            for action in actions.split_whitespace() {
-                match action.split_at(1) {
-                    ("+", name) => text = format!("{text} {name}"),
-                    (_, name) => {
-                        let kept = text.split_whitespace().filter(|word| word.trim_end_matches('*') != name);
-                        text = kept.collect::<Vec<_>>().join(" ");
-                    }
-                }
-            }
-        }
-        assert_eq!(planned(3, &text), "");
-        assert_eq!(text.split_whitespace().count(), 3);
-        assert!(!text.contains('*'), "{text}");
-    }
 }

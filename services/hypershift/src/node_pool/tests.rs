@@ -1,10 +1,11 @@
 use jiff::Timestamp;
 use pilothouse_crds::{
     AutoScaling, Condition, ConditionStatus, HostedClusterSpec, HostedClusterStatus, NodePoolPlatform,
-    NodePoolSpec, PlatformType,
+    NodePoolSpec,
 };
 use rstest::rstest;
 
+use super::fingerprint::Fingerprint;
 use super::*;
 
 fn pool(image: &str) -> NodePool {
@@ -49,36 +50,108 @@ fn workers_wait_for_a_cluster_that_suits_them(
     assert_eq!(found.map(|obstacle| obstacle.condition), expected);
 }
 
-#[test]
-fn a_pool_of_another_platform_is_refused() {
+#[rstest]
+#[case(PlatformType::None, PlatformType::KubeVirt, "amd64", "", Some("ValidPlatformConfig"))]
+#[case(PlatformType::KubeVirt, PlatformType::KubeVirt, "arm64", "", Some("ValidArchPlatform"))]
+#[case(PlatformType::KubeVirt, PlatformType::KubeVirt, "amd64", "{", Some("ValidMachineTemplate"))]
+#[case(PlatformType::KubeVirt, PlatformType::KubeVirt, "amd64", "[]", None)]
+#[case(PlatformType::Azure, PlatformType::Azure, "arm64", "{", None)] // no virtual machine, nothing to patch
+fn a_pool_whose_machines_cannot_be_made_is_refused_by_the_right_condition(
+    #[case] of_cluster: PlatformType,
+    #[case] of_pool: PlatformType,
+    #[case] arch: &str,
+    #[case] patch: &str,
+    #[case] expected: Option<&str>,
+) {
     let mut pool = pool("pilothouse/release:4.20.0");
-    pool.spec.platform = NodePoolPlatform { type_: PlatformType::KubeVirt, ..NodePoolPlatform::default() };
-    let found = obstacle(&pool, &cluster("pilothouse/release:4.20.0", true), None).unwrap();
-    assert_eq!(found.condition, "ValidPlatformConfig");
+    pool.spec.platform = NodePoolPlatform { type_: of_pool, ..NodePoolPlatform::default() };
+    pool.spec.arch = arch.into();
+    if !patch.is_empty() {
+        pool.metadata.annotations = Some([(virtual_machine::PATCH.to_owned(), patch.to_owned())].into());
+    }
+    let mut cluster = cluster("pilothouse/release:4.20.0", true);
+    cluster.spec.platform.type_ = of_cluster;
+    assert_eq!(obstacle(&pool, &cluster, None).map(|obstacle| obstacle.condition), expected);
 }
 
 #[test]
-fn a_pool_that_should_scale_by_itself_keeps_its_minimum() {
+fn a_pool_that_follows_the_load_keeps_its_bounds() {
     let mut pool = pool("pilothouse/release:4.20.0");
     assert_eq!(desired(&pool), 2);
     pool.spec.auto_scaling = Some(AutoScaling { min: 1, max: 5 });
     assert_eq!(desired(&pool), 1);
+    let found = |number: &str| Some([(observation::AUTOSCALED.to_owned(), number.to_owned())].into());
+    pool.metadata.annotations = found("3");
+    assert_eq!(desired(&pool), 3);
+    pool.metadata.annotations = found("9");
+    assert_eq!(desired(&pool), 5);
 }
 
-fn observed<'a>(release: &'a Release, workers: &'a [Worker], desired: usize) -> Observed<'a> {
+#[test]
+fn nodes_are_replaced_for_a_new_release_machine_or_configuration_and_for_nothing_else() {
+    let made_of = |change: &dyn Fn(&mut NodePool), config: &str| {
+        let mut pool = pool("pilothouse/release:4.20.0");
+        pool.spec.platform.kubevirt = Some(Default::default());
+        change(&mut pool);
+        let release = release_of(&pool).unwrap();
+        let config = NodeConfig { text: config.to_owned(), ..NodeConfig::default() };
+        Template::fingerprint(&pool, &release, &config, &[])
+    };
+    let before = made_of(&|_| {}, "");
+    let differ = |after: Fingerprint| {
+        (before.version != after.version, before.config != after.config, before.template != after.template)
+    };
+    let release = |pool: &mut NodePool| pool.spec.release.image = "pilothouse/release:4.20.8".into();
+    assert_eq!(differ(made_of(&release, "")), (true, false, false));
+    assert_eq!(differ(made_of(&|_| {}, "maxPods")), (false, true, false));
+    let cores = |pool: &mut NodePool| pool.spec.platform.kubevirt.as_mut().unwrap().compute.cores = 8;
+    assert_eq!(differ(made_of(&cores, "")), (false, false, true));
+    let harmless = |pool: &mut NodePool| {
+        pool.spec.replicas = Some(9);
+        pool.spec.management.auto_repair = true;
+        pool.spec.node_drain_timeout = Some("1m".into());
+        pool.spec.node_labels = [("a".to_owned(), "b".to_owned())].into();
+    };
+    assert_eq!(differ(made_of(&harmless, "")), (false, false, false));
+}
+
+fn observed<'a>(
+    release: &'a Release,
+    made_of: &'a Fingerprint,
+    workers: &'a [Worker],
+    desired: usize,
+) -> Observed<'a> {
     Observed {
         generation: Some(1),
         now: Timestamp::UNIX_EPOCH,
         release: Ok(release),
         obstacle: None,
         desired,
-        config_hash: "new".into(),
+        made_of: Some(made_of),
         workers,
+        user_data: None,
+        join: None,
         versions: BTreeMap::new(),
-        auto_scaling: false,
+        auto_scaling: None,
         auto_repair: false,
+        too_many_sick: 0,
         paused: None,
         error: None,
+    }
+}
+
+fn worker(index: usize, ready: Option<bool>) -> Worker {
+    Worker {
+        name: format!("workers-{index}"),
+        created: None,
+        made_of: Fingerprint::default(),
+        going: false,
+        updating: false,
+        ended: false,
+        sick: false,
+        running: true,
+        ready,
+        state: "late".into(),
     }
 }
 
@@ -97,23 +170,41 @@ fn a_pool_is_ready_when_exactly_its_nodes_are(
     #[case] version: &str,
 ) {
     let release = Release::of_image("pilothouse/release:4.20.0").unwrap();
-    let workers: Vec<_> = nodes
-        .iter()
-        .enumerate()
-        .map(|(index, ready)| Worker {
-            name: format!("workers-{index}"),
-            created: None,
-            config_hash: "new".into(),
-            going: false,
-            ended: false,
-            ready: *ready,
-            state: "late".into(),
-        })
-        .collect();
-    let status = status::observe(&NodePoolStatus::default(), &observed(&release, &workers, desired));
-    let condition = status.conditions.iter().find(|condition| condition.type_ == "Ready").unwrap();
-    assert_eq!(condition.status.as_str(), ready);
+    let made_of = Fingerprint::default();
+    let workers: Vec<_> = nodes.iter().enumerate().map(|(index, ready)| worker(index, *ready)).collect();
+    let observed = observed(&release, &made_of, &workers, desired);
+    let status = status::observe(&NodePoolStatus::default(), &observed);
+    assert_eq!(condition(&status, "Ready").0, ready);
     assert_eq!(status.replicas, replicas);
     assert_eq!(status.version, version);
-    assert_eq!(status::observe(&status, &observed(&release, &workers, desired)), status);
+    assert_eq!(status::observe(&status, &observed), status);
+}
+
+#[test]
+fn conditions_tell_a_new_release_from_a_new_configuration() {
+    let release = Release::of_image("pilothouse/release:4.20.0").unwrap();
+    let made_of = Fingerprint { config: "new".into(), ..Fingerprint::default() };
+    let workers = [worker(0, Some(true))];
+    let status = status::observe(&NodePoolStatus::default(), &observed(&release, &made_of, &workers, 1));
+    assert_eq!(condition(&status, "UpdatingVersion").0, "False");
+    assert_eq!(condition(&status, "UpdatingConfig").0, "True");
+    assert_eq!(condition(&status, "Ready").0, "False");
+    assert_eq!(status.version, "", "not before all are changed");
+}
+
+#[test]
+fn many_sick_nodes_are_told_and_none_is_replaced() {
+    let release = Release::of_image("pilothouse/release:4.20.0").unwrap();
+    let made_of = Fingerprint::default();
+    let workers = [worker(0, Some(false)), worker(1, Some(false)), worker(2, Some(false))];
+    let observed =
+        Observed { auto_repair: true, too_many_sick: 3, ..observed(&release, &made_of, &workers, 3) };
+    let status = status::observe(&NodePoolStatus::default(), &observed);
+    assert_eq!(condition(&status, "Ready"), ("False".to_owned(), "TooManyUnhealthy".to_owned()));
+    assert_eq!(condition(&status, "AutorepairEnabled").0, "True");
+}
+
+fn condition(status: &NodePoolStatus, type_: &str) -> (String, String) {
+    let condition = status.conditions.iter().find(|condition| condition.type_ == type_).unwrap();
+    (condition.status.as_str().to_owned(), condition.reason.clone())
 }

@@ -13,8 +13,8 @@ use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::config::{KubeConfigOptions, Kubeconfig as ClientConfig};
 use kube::{Api, Client, Resource, ResourceExt as _};
 use pilothouse_crds::{
-    Condition, HostedCluster, HostedClusterSpec, HostedControlPlane, NodePool, NodePoolSpec, Platform,
-    Release, Route, find_condition,
+    Condition, HostedCluster, HostedClusterSpec, HostedControlPlane, Machine, NodePool, NodePoolPlatform,
+    NodePoolSpec, Platform, PlatformType, Release, Route, VirtualMachine, find_condition,
 };
 use pilothouse_hypershift::Config;
 use pilothouse_informer::ObjectKey;
@@ -80,6 +80,8 @@ impl Region {
             Api::<HostedControlPlane>::all(client.clone()).list(&everything).await?;
             Api::<NodePool>::all(client.clone()).list(&everything).await?;
             Api::<Route>::all(client.clone()).list(&everything).await?;
+            Api::<Machine>::all(client.clone()).list(&everything).await?;
+            Api::<VirtualMachine>::all(client.clone()).list(&everything).await?;
             Ok(())
         })
         .await;
@@ -142,7 +144,7 @@ impl Region {
             "first",
             HostedClusterSpec {
                 release: Release { image: image.to_owned() },
-                platform: Platform::default(),
+                platform: Platform { type_: PlatformType::Azure, ..Platform::default() },
                 issuer_url: "https://kubernetes.default.svc".to_owned(),
                 ..HostedClusterSpec::default()
             },
@@ -156,6 +158,7 @@ impl Region {
             cluster_name: "first".to_owned(),
             release: Release { image: "pilothouse/release:4.20.0".to_owned() },
             replicas: Some(replicas),
+            platform: NodePoolPlatform { type_: PlatformType::Azure, ..NodePoolPlatform::default() },
             ..NodePoolSpec::default()
         };
         let pool = NodePool::new("workers", spec);
@@ -361,6 +364,7 @@ impl Region {
         collect::<Route>(&self.api(CONTROL_PLANE), &mut versions).await;
         collect::<HostedControlPlane>(&self.api(CONTROL_PLANE), &mut versions).await;
         collect::<Pod>(&self.api(CONTROL_PLANE), &mut versions).await;
+        collect::<Machine>(&self.api(CONTROL_PLANE), &mut versions).await;
         versions
     }
 

@@ -1,0 +1,186 @@
+//! A pool of virtual machines: its nodes join by themselves, come back when they are lost, and are changed one by one.
+
+use std::path::Path;
+
+use pilothouse_test_support::eventually;
+
+use crate::region::{LIMIT, Region};
+
+const MANIFESTS: &str = r#"
+apiVersion: v1
+kind: Namespace
+metadata:
+  name: clusters
+---
+apiVersion: v1
+kind: Secret
+metadata:
+  name: pull-secret
+  namespace: clusters
+stringData:
+  .dockerconfigjson: '{"auths":{}}'
+---
+apiVersion: hypershift.openshift.io/v1beta1
+kind: HostedCluster
+metadata:
+  name: eva
+  namespace: clusters
+spec:
+  release:
+    image: pilothouse/release:4.20.8
+  platform:
+    type: KubeVirt
+    kubevirt:
+      baseDomainPassthrough: true
+  controllerAvailabilityPolicy: SingleReplica
+  pullSecret:
+    name: pull-secret
+  dns:
+    baseDomain: pilothouse.test
+  networking:
+    clusterNetwork:
+    - cidr: 10.132.0.0/14
+    serviceNetwork:
+    - cidr: 172.31.0.0/16
+  services:
+  - service: APIServer
+    servicePublishingStrategy:
+      type: Route
+  - service: Ignition
+    servicePublishingStrategy:
+      type: Route
+  - service: Konnectivity
+    servicePublishingStrategy:
+      type: Route
+  - service: OAuthServer
+    servicePublishingStrategy:
+      type: Route
+---
+apiVersion: hypershift.openshift.io/v1beta1
+kind: NodePool
+metadata:
+  name: workers
+  namespace: clusters
+spec:
+  clusterName: eva
+  replicas: 2
+  release:
+    image: pilothouse/release:4.20.0
+  platform:
+    type: KubeVirt
+    kubevirt:
+      compute:
+        cores: 3
+        memory: 2Gi
+  management:
+    upgradeType: Replace
+"#;
+
+/// What `kubectl get nodes` says in this form, one line per node and sorted.
+fn nodes(region: &Region, kubeconfig: &Path, form: &str) -> Result<Vec<String>, String> {
+    let form = format!("jsonpath={{range .items[*]}}{form}{{\"\\n\"}}{{end}}");
+    let text = region.kubectl_on(kubeconfig, &["get", "nodes", "-o", &form])?;
+    let mut lines: Vec<_> = text.lines().map(str::to_owned).collect();
+    lines.sort();
+    Ok(lines)
+}
+
+async fn eventually_ready(region: &Region, version: &str) {
+    eventually(&format!("the pool is ready with {version}"), LIMIT, || {
+        let form = "jsonpath={.status.version} {.status.replicas} {.status.conditions[?(@.type==\"Ready\")]}";
+        let found = region.kubectl(&["get", "-n", "clusters", "nodepool/workers", "-o", form]);
+        async move {
+            let text = found?;
+            let ready = text.starts_with(&format!("{version} 2 ")) && text.contains("\"status\":\"True\"");
+            if ready { Ok(()) } else { Err(text) }
+        }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nodes_of_a_pool_join_by_a_token_come_back_when_lost_and_are_replaced_by_a_new_release() {
+    let Some(mut region) = Region::start(&[]).await else { return };
+    region.apply(MANIFESTS).unwrap();
+    eventually_ready(&region, "4.20.0").await;
+    let kubeconfig = region.kubeconfig("eva").unwrap();
+
+    // As large as their machines, and certified by their own cluster.
+    let sizes = nodes(&region, &kubeconfig, "{.status.capacity.cpu} {.status.capacity.memory}").unwrap();
+    assert_eq!(sizes, ["3 2Gi", "3 2Gi"]);
+    let requests = region.kubectl_on(&kubeconfig, &["get", "csr"]).unwrap();
+    assert!(
+        requests.contains("kube-apiserver-client-kubelet") && requests.contains("Approved,Issued"),
+        "{requests}"
+    );
+    let machines = region.kubectl(&["get", "machines,vm,vmi", "-n", "clusters-eva"]).unwrap();
+    assert_eq!(machines.matches("Running").count(), 6, "{machines}");
+    let secrets = region.kubectl(&["get", "secrets", "-n", "clusters-eva", "-o", "name"]).unwrap();
+    assert!(
+        secrets.contains("secret/user-data-workers-") && secrets.contains("secret/token-workers-"),
+        "{secrets}"
+    );
+
+    // The process of one is lost: its machine starts again and is the same node.
+    let processes = [
+        "get",
+        "pods",
+        "-n",
+        "clusters-eva",
+        "-l",
+        "vm.kubevirt.io/name=workers-0",
+        "-o",
+        "jsonpath={.items[*].metadata.name}",
+    ];
+    let lost = region.kubectl(&processes).unwrap();
+    region.kubectl(&["delete", "pod", "-n", "clusters-eva", &lost, "--timeout=100s"]).unwrap();
+    eventually("another process runs", LIMIT, || {
+        let found = region.kubectl(&processes);
+        let same = found.as_ref().is_ok_and(|found| found.is_empty() || *found == lost);
+        async move { if same { Err(format!("{found:?}")) } else { Ok(()) } }
+    })
+    .await;
+    let on_it = r#"{"spec": {"nodeName": "workers-0"}}"#;
+    region
+        .kubectl_on(
+            &kubeconfig,
+            &[
+                "run",
+                "hello",
+                "--image=busybox",
+                "--restart=Never",
+                "--overrides",
+                on_it,
+                "--",
+                "echo",
+                "ahoy",
+            ],
+        )
+        .unwrap();
+    region
+        .kubectl_on(
+            &kubeconfig,
+            &["wait", "pod/hello", "--for=jsonpath={.status.phase}=Succeeded", "--timeout=100s"],
+        )
+        .unwrap();
+    eventually("its log can be read", LIMIT, || {
+        let log = region.kubectl_on(&kubeconfig, &["logs", "hello"]);
+        async move { if log.as_deref() == Ok("ahoy\n") { Ok(()) } else { Err(format!("{log:?}")) } }
+    })
+    .await;
+
+    // A new release, node by node.
+    let newer = r#"{"spec": {"release": {"image": "pilothouse/release:4.20.8"}}}"#;
+    region.kubectl(&["patch", "-n", "clusters", "nodepool/workers", "--type", "merge", "-p", newer]).unwrap();
+    eventually_ready(&region, "4.20.8").await;
+    let versions = nodes(&region, &kubeconfig, "{.status.nodeInfo.kubeletVersion}").unwrap();
+    assert_eq!(versions, ["v1.33.5", "v1.33.5"]);
+
+    region.kubectl(&["delete", "-n", "clusters", "nodepool/workers", "--timeout=100s"]).unwrap();
+    assert_eq!(nodes(&region, &kubeconfig, "{.metadata.name}").unwrap(), [""; 0]);
+    let rest = region.kubectl(&["get", "machines,vm,vmi", "-A", "-o", "name"]).unwrap();
+    assert_eq!(rest, "");
+    region.kubectl(&["delete", "-n", "clusters", "hostedcluster/eva", "--timeout=100s"]).unwrap();
+    region.stop();
+    assert_eq!(region.processes(), [""; 0]);
+}
