@@ -263,6 +263,7 @@ impl NodePools {
         workers: &[Worker],
         hosted: &Hosted,
     ) -> Result<Outcome, Error> {
+        self.dismiss_strangers(template.key, template.namespace).await?;
         let joining = workers.iter().any(|worker| worker.ready.is_none());
         let mut outcome = Outcome { user_data: Some(template.user_data_name()), ..Outcome::default() };
         if template.platform() == PlatformType::None {

@@ -48,6 +48,8 @@ impl NodePools {
         if timeout(LOOK_AGAIN, self.revoke(key, &namespace, hosted.as_ref())).await.is_err() {
             info!(pool = %key, "the tokens of its nodes are left to end by themselves");
         }
+        self.idle.forget(key);
+        self.dismiss_strangers(key, &namespace).await?;
         self.drop_secrets(key, &namespace, &BTreeSet::new()).await?;
         let finalizers: Vec<_> =
             pool.finalizers().iter().filter(|finalizer| *finalizer != FINALIZER).cloned().collect();

@@ -116,7 +116,7 @@ pub(crate) fn plan(wanted: &Wanted<'_>, workers: &[Worker]) -> Vec<Action> {
     let removed: Vec<_> = replaced.into_iter().chain(superfluous).collect();
     if let Rollout::InPlace { max_unavailable } = wanted.rollout {
         let staying: Vec<_> = alive.iter().copied().filter(|worker| !removed.contains(worker)).collect();
-        actions.extend(updates(wanted.made_of, &staying, max_unavailable.max(1)));
+        actions.extend(updates(wanted, &staying, max_unavailable.max(1)));
     }
     actions.extend(removed.into_iter().map(|worker| Action::Delete(worker.name.clone())));
     actions
@@ -147,11 +147,13 @@ fn replaceable<'a>(
 }
 
 /// Which workers begin to change in place.
-fn updates(made_of: &Fingerprint, workers: &[&Worker], max_unavailable: usize) -> Vec<Action> {
+fn updates(wanted: &Wanted<'_>, workers: &[&Worker], max_unavailable: usize) -> Vec<Action> {
     let mut updating = workers.iter().filter(|worker| worker.updating).count();
-    let mut unavailable = workers.iter().filter(|worker| worker.updating || !worker.is_ready()).count();
+    let missing = wanted.replicas.saturating_sub(workers.len());
+    let mut unavailable =
+        missing + workers.iter().filter(|worker| worker.updating || !worker.is_ready()).count();
     let mut waiting: Vec<_> =
-        workers.iter().filter(|worker| !worker.updating && worker.made_of != *made_of).collect();
+        workers.iter().filter(|worker| !worker.updating && worker.made_of != *wanted.made_of).collect();
     // Those that do no work first.
     waiting.sort_by_key(|worker| worker.is_ready());
     let mut actions = Vec::new();

@@ -1,7 +1,7 @@
 //! Letting the number of a pool's workers follow the load of its cluster.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -91,7 +91,7 @@ impl NodePools {
                 |pod: &&Arc<Pod>| pod.spec.as_ref().and_then(|spec| spec.node_name.as_ref()) == Some(&name);
             pods.iter().filter(here).any(|pod| autoscaler::needs_its_node(pod))
         };
-        let mut known = self.idle.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.idle.lock();
         let before = known.remove(scene.key).unwrap_or_default();
         let idle: BTreeMap<_, _> = nodes
             .iter()
@@ -118,6 +118,19 @@ impl NodePools {
             .await
             .map_err(|error| Error::management("change", describe(scene.key), error))?;
         Ok(())
+    }
+}
+
+// === impl Idle ===
+
+impl Idle {
+    /// The pool is gone.
+    pub(super) fn forget(&self, pool: &ObjectKey) {
+        self.lock().remove(pool);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<ObjectKey, BTreeMap<String, Timestamp>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -216,6 +216,19 @@ impl NodePools {
         Ok(())
     }
 
+    /// Removes the pods that no machine has: workers of an earlier version of this operator.
+    pub(super) async fn dismiss_strangers(&self, key: &ObjectKey, namespace: &str) -> Result<(), Error> {
+        let pods: Api<Pod> = Api::namespaced(self.client.clone(), namespace);
+        for pod in self.caches.pods.list_in(namespace) {
+            let own = names::node_pool_of(&pod.metadata).as_ref() == Some(key);
+            if own && pod.owner_references().is_empty() && pod.metadata.deletion_timestamp.is_none() {
+                info!(pool = %key, pod = pod.name_any(), "removing a worker that no machine has");
+                apply::ensure_deleted(&pods, &pod.name_any(), &DeleteParams::default()).await?;
+            }
+        }
+        Ok(())
+    }
+
     /// Removes the Secrets that no worker reads any more.
     pub(super) async fn drop_secrets(
         &self,

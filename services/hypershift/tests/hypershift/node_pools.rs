@@ -169,6 +169,17 @@ async fn a_pool_grows_and_shrinks_and_goes_with_its_nodes() {
     })
     .await;
 
+    // A worker as earlier versions made them, which no machine has.
+    let stray = json!({
+        "metadata": {
+            "name": "workers-9", "labels": { "pilothouse.dev/managed-by": "hypershift" },
+            "annotations": { "hypershift.openshift.io/nodePool": format!("{NAMESPACE}/workers") },
+        },
+        "spec": { "containers": [{ "name": "kubelet", "image": "pilothouse" }] },
+    });
+    create(&pods, stray).await;
+    region.eventually_gone(&pods, "workers-9").await;
+
     // The newest goes first, and its node with it.
     region.change_pool(json!({ "replicas": 1 })).await;
     region.eventually_gone(&machines, "workers-1").await;
