@@ -99,7 +99,7 @@ impl Watches {
         let caches = self.caches();
         let wakes = Wakes { clusters: clusters.clone(), pools: pools.clone() };
         let (of_cluster, of_pool) = (wakes.clone(), wakes.clone());
-        let of_foreign = caches.clusters.clone();
+        let of_foreign = caches.clone();
         self.clusters
             .on_change(move |cluster| {
                 let key = ObjectKey::of(cluster);
@@ -190,25 +190,25 @@ impl Wakes {
 }
 
 impl Wakes {
-    /// Whatever a cluster names wakes it when it comes, changes or goes.
-    fn spawn_foreign<K>(
-        &self,
-        watch: Builder<K>,
-        kind: Kind,
-        clusters: &Informer<HostedCluster>,
-        tasks: &Tasks,
-        name: &str,
-    ) where
+    /// Whatever a cluster or a pool names wakes it when it comes, changes or goes.
+    fn spawn_foreign<K>(&self, watch: Builder<K>, kind: Kind, caches: &Caches, tasks: &Tasks, name: &str)
+    where
         K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
     {
-        let (wakes, clusters) = (self.clone(), clusters.clone());
+        let (wakes, caches) = (self.clone(), caches.clone());
         watch
             .on_change(move |object| {
                 let key = ObjectKey::of(object);
-                for cluster in clusters.list_in(key.namespace_or_empty()) {
+                for cluster in caches.clusters.list_in(key.namespace_or_empty()) {
                     if concerns(&cluster, kind, &key.name) {
                         wakes.clusters.wake(ObjectKey::of(cluster.as_ref()));
                     }
+                }
+                let configures =
+                    |pool: &NodePool| pool.spec.config.iter().any(|named| named.name == key.name);
+                let pools = caches.pools.list_in(key.namespace_or_empty()).into_iter();
+                for pool in pools.filter(|pool| kind == Kind::ConfigMap && configures(pool)) {
+                    wakes.pools.wake(ObjectKey::of(pool.as_ref()));
                 }
             })
             .spawn(tasks, name);

@@ -19,11 +19,9 @@ use tokio::time::timeout;
 use crate::Config;
 use crate::caches::Caches;
 use crate::error::Error;
-use crate::hosted_cluster::pki;
 use crate::hosted_nodes::HostedNodes;
 use crate::names;
 use crate::pause::Pause;
-use crate::secrets::Keyring;
 use crate::versions::Release;
 
 mod autoscaler;
@@ -205,15 +203,9 @@ impl NodePools {
         }
         let acted = match (release, &config, &made_of, &hosted) {
             (Ok(release), Ok(config), Some(made_of), Some(hosted)) if observed.obstacle.is_none() => {
-                let keyring = Keyring {
-                    client: &self.client,
-                    cache: &self.caches.secrets,
-                    clock: &self.clock,
-                    namespace,
-                };
-                // These were there before the cluster was available; if the cache lacks one, it is about to come, and wakes us.
-                match (keyring.authority_if_made(pki::CLIENT_AUTHORITY)?, self.server(scene, &keyring)?) {
-                    (Some(clients), Some(server)) => {
+                // It was there before the cluster was available; if a cache lacks it, it is about to come.
+                match self.server(scene) {
+                    Some(server) => {
                         let service_range = cluster.spec.networking.service_network.first();
                         let template = Template {
                             pool,
@@ -225,14 +217,13 @@ impl NodePools {
                             image: &self.config.image,
                             service_range: service_range.map(|entry| entry.cidr.as_str()).unwrap_or_default(),
                             server,
-                            clients: &clients,
                             config,
                             patches,
                             made_of: made_of.clone(),
                         };
                         self.act(&template, &members, &workers, hosted).await
                     }
-                    _ => Ok(Outcome::default()),
+                    None => Ok(Outcome { next: Some(LOOK_AGAIN), ..Outcome::default() }),
                 }
             }
             _ => Ok(Outcome::default()),

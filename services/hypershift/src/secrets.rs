@@ -81,11 +81,6 @@ impl Default for Lifetimes {
 // === impl Keyring ===
 
 impl Keyring<'_> {
-    /// The authority of this Secret, if it has been made.
-    pub(crate) fn authority_if_made(&self, name: &str) -> Result<Option<Authority>, Error> {
-        self.cached(name).map(|secret| self.read_authority(&secret)).transpose()
-    }
-
     /// The certificate of this Secret, renewed when these lifetimes say so.
     pub(crate) async fn leaf_of(
         &self,
@@ -170,11 +165,6 @@ impl Keyring<'_> {
 
     pub(crate) fn api(&self) -> Api<Secret> {
         Api::namespaced(self.client.clone(), self.namespace)
-    }
-
-    fn read_authority(&self, secret: &Secret) -> Result<Authority, Error> {
-        let (certificate, key) = (value(secret, AUTHORITY_CERTIFICATE)?, value(secret, AUTHORITY_KEY)?);
-        Authority::from_pem(certificate, key).map_err(|source| unusable(secret, AUTHORITY_KEY, Some(source)))
     }
 
     fn read_leaf(&self, secret: &Secret) -> Result<Identity, Error> {

@@ -15,7 +15,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use futures::try_join;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use pilothouse_pki::{AlternativeName, Authority, Bundle, Identity, LeafRequest, Subject};
+use pilothouse_pki::{AlternativeName, Bundle, Identity, LeafRequest, Subject};
 
 use super::blueprint::Blueprint;
 use super::manifests;
@@ -123,15 +123,6 @@ impl Signers {
         let due = leaves.into_iter().chain(signers).min().unwrap_or(Timestamp::MAX);
         Ok(Leaves { admin, due })
     }
-}
-
-/// A bundle of one authority.
-pub(crate) fn trust(authority: &Authority) -> Result<Bundle, Error> {
-    let mut bundle = Bundle::new();
-    bundle
-        .add(authority.certificate().clone())
-        .map_err(|source| Error::Certificate { name: ROOT_AUTHORITY.to_owned(), source })?;
-    Ok(bundle)
 }
 
 /// A client certificate for this user in these groups.

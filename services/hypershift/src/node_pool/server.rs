@@ -6,41 +6,44 @@ use pilothouse_informer::ObjectKey;
 use pilothouse_pki::Bundle;
 
 use super::{NodePools, Scene};
-use crate::error::Error;
-use crate::hosted_cluster::{cluster_address, pki};
+use crate::hosted_cluster::cluster_address;
 use crate::names::{self, API_PORT, API_SERVER};
-use crate::secrets::Keyring;
 
 /// Where workers find their API server.
 #[derive(Clone, Debug)]
 pub(super) struct Server {
     pub(super) url: String,
     pub(super) tls_name: Option<String>,
+    /// Whom to believe that it is the server.
     pub(super) authorities: Bundle,
+    /// Whose clients a worker lets in, PEM.
+    pub(super) clients: String,
 }
 
 // === impl NodePools ===
 
 impl NodePools {
-    /// Where the workers of a pool find their API server: pods beside it, others where everybody does.
-    pub(super) fn server(&self, scene: &Scene<'_>, keyring: &Keyring<'_>) -> Result<Option<Server>, Error> {
+    /// Where the workers of a pool find their API server: pods beside it, others where everybody does. Nothing while it is not known.
+    pub(super) fn server(&self, scene: &Scene<'_>) -> Option<Server> {
+        let key = ObjectKey::namespaced(&scene.namespace, API_SERVER);
+        // What the server itself reads.
+        let settings = self.caches.config_maps.get(&key)?;
+        let authority = |name: &str| settings.data.as_ref()?.get(name).cloned();
+        let clients = authority("client-ca.crt")?;
         if scene.pool.spec.platform.type_ == PlatformType::None {
-            return Ok(self.published_server(scene));
+            return self.published_server(scene, clients);
         }
-        let service = self.caches.services.get(&ObjectKey::namespaced(&scene.namespace, API_SERVER));
-        let address = service.and_then(|service| cluster_address(&service));
-        let (Some(root), Some(address)) = (keyring.authority_if_made(pki::ROOT_AUTHORITY)?, address) else {
-            return Ok(None);
-        };
-        Ok(Some(Server {
+        let address = cluster_address(self.caches.services.get(&key)?.as_ref())?;
+        Some(Server {
             url: format!("https://{address}:{API_PORT}"),
             tls_name: Some(API_SERVER.to_owned()),
-            authorities: pki::trust(&root)?,
-        }))
+            authorities: Bundle::from_pem(authority("root-ca.crt")?.as_bytes()).ok()?,
+            clients,
+        })
     }
 
     /// What the administrator's kubeconfig says.
-    fn published_server(&self, scene: &Scene<'_>) -> Option<Server> {
+    fn published_server(&self, scene: &Scene<'_>, clients: String) -> Option<Server> {
         let name = names::admin_kubeconfig(&scene.cluster_key.name);
         let secret =
             self.caches.secrets.get(&ObjectKey::namespaced(scene.cluster_key.namespace_or_empty(), name))?;
@@ -52,6 +55,7 @@ impl NodePools {
             url: cluster.server?,
             tls_name: cluster.tls_server_name,
             authorities: Bundle::from_pem(&decoded(authorities)?).ok()?,
+            clients,
         })
     }
 }

@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use pilothouse_crds::{NodePool, PlatformType};
 use pilothouse_informer::ObjectKey;
-use pilothouse_pki::{Authority, Credential, Kubeconfig};
+use pilothouse_pki::{Credential, Kubeconfig};
 use pilothouse_virt_api::UserData;
 use serde::Serialize;
 
@@ -34,7 +34,6 @@ pub(super) struct Template<'a> {
     pub(super) image: &'a str,
     pub(super) service_range: &'a str,
     pub(super) server: Server,
-    pub(super) clients: &'a Authority,
     pub(super) config: &'a NodeConfig,
     /// What is changed in the manifest of a virtual machine, by annotation.
     pub(super) patches: Vec<&'a str>,
@@ -131,7 +130,7 @@ impl Template<'_> {
             of: &format!("hosted cluster {}", self.cluster),
             settings: self.settings(shared_machine)?,
             bootstrap_kubeconfig: kubeconfig.to_yaml().map_err(Error::Kubeconfig)?.to_string(),
-            client_authorities: self.clients.identity().chain_pem(),
+            client_authorities: self.server.clients.clone(),
             shared_machine,
         };
         let data = user_data.data().into_iter().map(|(key, text)| (key, text.into_bytes()));

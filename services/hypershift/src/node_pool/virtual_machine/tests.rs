@@ -1,7 +1,6 @@
 use pilothouse_crds::{KubeVirtCompute, NodePool, NodePoolPlatform, PlatformType};
 use pilothouse_informer::ObjectKey;
-use pilothouse_pki::{Authority, AuthorityRequest, Bundle, Subject};
-use pilothouse_runtime::Clock;
+use pilothouse_pki::Bundle;
 
 use super::super::node_config::NodeConfig;
 use super::super::server::Server;
@@ -20,9 +19,8 @@ fn specification(change: impl FnOnce(&mut KubeVirtNodePoolPlatform), patches: Ve
     };
     let release = Release::of_image("pilothouse/release:4.20.0").unwrap();
     let config = NodeConfig::default();
-    let request = AuthorityRequest::new(Subject::try_new("clients").unwrap());
-    let clients = Authority::self_signed(&request, &Clock::system()).unwrap();
-    let server = Server { url: String::new(), tls_name: None, authorities: Bundle::new() };
+    let server =
+        Server { url: String::new(), tls_name: None, authorities: Bundle::new(), clients: String::new() };
     let template = Template {
         key: &ObjectKey::namespaced("clusters", "workers"),
         cluster: &ObjectKey::namespaced("clusters", "first"),
@@ -32,7 +30,6 @@ fn specification(change: impl FnOnce(&mut KubeVirtNodePoolPlatform), patches: Ve
         image: "pilothouse",
         service_range: "172.31.0.0/16",
         server,
-        clients: &clients,
         config: &config,
         made_of: Template::fingerprint(&pool, &release, &config, &patches),
         patches,
