@@ -29,6 +29,9 @@ const STEPS: [(&str, &str); 6] = [
 /// Says that the control plane has fewer replicas than were asked for.
 const HIGHLY_AVAILABLE: &str = "ControlPlaneHighlyAvailable";
 
+/// What fits on a line of the narrowest terminal that is usual.
+const WIDTH: usize = 79;
+
 /// One line of the picture.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Aspect {
@@ -179,8 +182,15 @@ impl Seen {
             let wanted = pool.spec.replicas.unwrap_or_default();
             let there = pool.status.as_ref().map(|status| status.replicas).unwrap_or_default();
             let state = if there >= wanted { State::Done } else { State::Waiting };
+            let mut text = format!("{there} of {wanted} nodes are ready");
+            // Why not, or how nodes join whom nobody makes.
+            let conditions = pool.status.iter().flat_map(|status| &status.conditions);
+            let ready =
+                conditions.filter(|condition| condition.type_ == "Ready" && !condition.message.is_empty());
+            if let (State::Waiting, Some(ready)) = (state, ready.last()) {
+                text = format!("{text}: {}", ready.message);
+            }
             let pool = pool.metadata.name.as_deref().unwrap_or_default();
-            let text = format!("{there} of {wanted} nodes are ready");
             aspects.push(Aspect { name: format!("NodePool {pool}"), state, text });
         }
         aspects
@@ -217,7 +227,10 @@ impl View {
                 // Up to the first line, and everything below it away.
                 text.push_str(&format!("\x1b[{}A\x1b[J", self.shown.len()));
             }
-            aspects.iter().for_each(|aspect| text.push_str(&aspect.line()));
+            // A line of the picture is one line of the terminal, or it could not be drawn anew.
+            let lines =
+                aspects.iter().map(|aspect| aspect.line().trim_end().chars().take(WIDTH).collect::<String>());
+            lines.for_each(|line| text.push_str(&(line + "\n")));
         } else {
             let changed = aspects.iter().filter(|aspect| !self.shown.contains(aspect));
             changed.for_each(|aspect| text.push_str(&aspect.line()));
@@ -236,9 +249,7 @@ impl Aspect {
             State::Waiting => "waiting",
             State::Refused => "refused",
         };
-        // A line on a terminal is one line, or the picture could not be drawn anew.
-        let text: String = self.text.chars().map(|c| if c == '\n' { ' ' } else { c }).take(90).collect();
-        format!("{mark}  {:<24} {text}\n", self.name)
+        format!("{mark}  {:<24} {}\n", self.name, self.text.replace('\n', " "))
     }
 }
 

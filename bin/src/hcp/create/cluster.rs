@@ -244,6 +244,7 @@ async fn carry_out(
         Some(image) => image.clone(),
         None => plan::newest_release(&client).await?,
     };
+    let bring_nodes = platform.pool["type"] == "None" && settings.node_pool_replicas >= 0;
     let mut plan = plan::Plan::draw(settings, platform, image)?;
     let SettingsArgs { name, namespace, .. } = settings;
     if client::hosted_cluster(&client, namespace, name).await?.is_some() {
@@ -261,6 +262,11 @@ async fn carry_out(
         progress::wait(&client, namespace, name, limit).await?;
     } else {
         client::tell(&format!("`kubectl get hostedcluster {name} -n {namespace} -w` shows how it comes up"));
+        if bring_nodes {
+            client::tell(&format!(
+                "how nodes join is the message of its pool: `kubectl get nodepool {name} -n {namespace}`"
+            ));
+        }
     }
     Ok(())
 }

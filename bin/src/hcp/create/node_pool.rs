@@ -114,6 +114,11 @@ impl PoolArgs {
             return Err(client::taken(&format!("NodePool {namespace}/{name}")));
         }
         client::create(&client, &pool).await?;
+        if type_ == PlatformType::None {
+            client::tell(&format!(
+                "how its nodes join is the message of its condition Ready: `kubectl get nodepool {name} -n {namespace}`"
+            ));
+        }
         output.raw(format!("NodePool {name} created\n").as_bytes())
     }
 

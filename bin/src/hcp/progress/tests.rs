@@ -56,6 +56,16 @@ fn a_cluster_is_complete_with_its_version_and_its_own_nodes() {
 }
 
 #[test]
+fn a_pool_without_its_nodes_says_why() {
+    let mut lonely = pool("guest", 0);
+    lonely.status.as_mut().unwrap().conditions =
+        serde_json::from_value(json!([condition("Ready", "False", "no machine yet")])).unwrap();
+    let seen = Seen { cluster: None, pools: vec![lonely] };
+    let text = seen.aspects("guest").pop().unwrap().text;
+    assert_eq!(text, "0 of 2 nodes are ready: no machine yet");
+}
+
+#[test]
 fn what_is_wrong_is_told_in_the_words_of_the_condition() {
     let conditions = [
         condition("ValidConfiguration", "False", "networking.serviceNetwork: nonsense"),

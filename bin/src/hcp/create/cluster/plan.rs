@@ -128,9 +128,13 @@ pub(super) async fn newest_release(client: &Client) -> Result<String, Failure> {
     let maps: Api<ConfigMap> = Api::namespaced(client.clone(), Supported::NAMESPACE);
     let found = client::explain(maps.get_opt(Supported::NAME).await, "the question for supported versions")?;
     let supported = found.as_ref().map(Supported::read).unwrap_or_default();
+    let number = |version: &&String| -> Vec<u32> {
+        version.split('.').map(|part| part.parse().unwrap_or_default()).collect()
+    };
     supported
         .versions
-        .first()
+        .iter()
+        .max_by_key(number)
         .map(|version| format!("quay.io/openshift-release-dev/ocp-release:{version}.0-multi"))
         .ok_or_else(|| anyhow!("the management cluster does not say which releases it supports"))
         .hint(HINT)
