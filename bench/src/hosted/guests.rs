@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, sleep, timeout};
 
 const NAMESPACE: &str = "bench";
-const RELEASE: &str = "quay.io/openshift-release-dev/ocp-release:4.20.0-multi";
+const RELEASE: &str = "quay.io/openshift-release-dev/ocp-release:4.20.0";
 /// How long one cluster, or its nodes, may take.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// How often an API server that has just been said to be available is asked.
@@ -103,7 +103,7 @@ impl Guests {
     /// Makes a pool of three nodes, and waits until all of them are ready, as the cluster itself says.
     pub(super) async fn three_nodes(&self, cluster: &str) -> anyhow::Result<Duration> {
         let guest = self.guest(&self.clusters().get(cluster).await?).await?;
-        let nodes = watcher::watcher(Api::<Node>::all(guest), watcher::Config::default());
+        let nodes = watcher(Api::<Node>::all(guest), watcher::Config::default());
         let mut nodes = std::pin::pin!(nodes.applied_objects());
         let pool = json!({
             "metadata": { "name": cluster },
