@@ -124,7 +124,6 @@ impl Collector for Counts {
         let version = vec![("version", env!("CARGO_PKG_VERSION").to_owned())];
         gauges(&mut encoder, "operator_info", "The operator that runs", [(version, 1)])?;
 
-        let platform = |cluster: &HostedCluster| format!("{:?}", cluster.spec.platform.type_);
         let counted = count(clusters.iter().map(|cluster| vec![("platform", platform(cluster))]));
         gauges(&mut encoder, "hostedclusters", "Hosted clusters", counted)?;
         let available = clusters.iter().filter(|cluster| is_available(cluster)).count();
@@ -213,6 +212,12 @@ fn count(labels: impl Iterator<Item = Labels>) -> Vec<(Labels, i64)> {
         *counted.entry(labels).or_insert(0) += 1;
     }
     counted.into_iter().collect()
+}
+
+/// As the API writes it.
+fn platform(cluster: &HostedCluster) -> String {
+    let written = serde_json::to_value(cluster.spec.platform.type_).unwrap_or_default();
+    written.as_str().unwrap_or_default().to_owned()
 }
 
 fn named(cluster: &HostedCluster) -> Labels {

@@ -125,17 +125,18 @@ impl Keyring<'_> {
         found.map(Arc::new).ok_or_else(|| Error::Frozen(format!("{}/{name}", self.namespace)))
     }
 
-    /// A signing key that is no certificate's. Never replaced: every token it signed would be void.
-    pub(crate) async fn signing_key(&self, metadata: ObjectMeta, key: &'static str) -> Result<(), Error> {
+    /// Makes a signing key that is no certificate's. One that exists is never replaced: every token it signed would be
+    /// void.
+    pub(crate) async fn signing_key(
+        &self,
+        metadata: ObjectMeta,
+        key: &'static str,
+    ) -> Result<Arc<Secret>, Error> {
         let name = metadata.name.clone().unwrap_or_default();
-        if self.cached(&name).is_some() {
-            return Ok(());
-        }
         let made = PrivateKey::generate(KeyAlgorithm::EcdsaP256)
             .map_err(|source| Error::Certificate { name, source })?;
         let data = [(key, made.to_pem().as_bytes().to_vec())];
-        apply::ensure_exists(&self.api(), &secret(metadata, "Opaque", data)).await?;
-        Ok(())
+        apply::ensure_exists(&self.api(), &secret(metadata, "Opaque", data)).await
     }
 
     pub(crate) fn issue(

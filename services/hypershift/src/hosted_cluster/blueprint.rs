@@ -60,8 +60,8 @@ pub(crate) struct Blueprint {
     pub(crate) encryption: encryption::Wanted,
     /// The key that encrypts: the one that is asked for, unless that could not be had.
     pub(crate) encrypts_with: Option<String>,
-    /// Which authorities are trusted, while there are more than the present ones.
-    pub(crate) trusted: Option<String>,
+    /// What tells the authorities and keys of the cluster from all others, once they were made.
+    pub(crate) signers: Option<String>,
     pub(crate) lifetimes: Lifetimes,
     /// On the pods of the control plane.
     pub(crate) labels: BTreeMap<String, String>,
@@ -142,7 +142,7 @@ impl Blueprint {
             references: Reference::all(spec, &extras),
             encrypts_with: encryption.active().map(str::to_owned),
             encryption,
-            trusted: None,
+            signers: None,
             lifetimes,
             labels: extras.labels,
             node_selector: extras.node_selector,
@@ -166,7 +166,7 @@ impl Blueprint {
             self.restart_date.as_deref().unwrap_or_default(),
         ];
         // What only some clusters have comes last, so that it changes nothing for the others.
-        let sometimes = [self.signing_key.as_deref(), self.encrypts_with.as_deref(), self.trusted.as_deref()];
+        let sometimes = [self.signing_key.as_deref(), self.encrypts_with.as_deref(), self.signers.as_deref()];
         names::stable_hash(always.into_iter().chain(sometimes.into_iter().flatten()))
     }
 }

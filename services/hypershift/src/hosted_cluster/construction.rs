@@ -93,7 +93,7 @@ impl HostedClusters {
         let (address, endpoint) = endpoint;
         seen.infrastructure = Ok(());
         seen.endpoint = Some(endpoint.clone());
-        blueprint.trusted = signers.transition();
+        blueprint.signers = Some(signers.fingerprint());
 
         let config_maps: Api<ConfigMap> = Api::namespaced(self.client(), namespace);
         let config_map = manifests::config_map(

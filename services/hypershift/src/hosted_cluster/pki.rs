@@ -15,14 +15,14 @@ use std::net::{IpAddr, Ipv4Addr};
 use futures::try_join;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use pilothouse_pki::{AlternativeName, Bundle, Identity, LeafRequest, Subject};
+use pilothouse_pki::{AlternativeName, Bundle, Identity, LeafRequest, PrivateKey, Subject};
 
 use super::blueprint::Blueprint;
 use super::manifests;
 use super::publishing::Endpoint;
 use crate::error::Error;
 use crate::names::API_SERVER;
-use crate::secrets::{Keyring, LEAF_LIFETIME};
+use crate::secrets::{self, Keyring, LEAF_LIFETIME};
 use crate::signer::Signer;
 
 pub(crate) const ROOT_AUTHORITY: &str = "root-ca";
@@ -39,6 +39,8 @@ pub(crate) struct Signers {
     root: Signer,
     clients: Signer,
     administrators: Signer,
+    /// What tells the key that signs tokens from every other; nothing if the user brings it.
+    tokens: Option<String>,
 }
 
 /// The certificates that other objects are made of.
@@ -55,18 +57,13 @@ impl Signers {
     pub(crate) async fn ensure(keyring: &Keyring<'_>, blueprint: &Blueprint) -> Result<Self, Error> {
         let metadata = |name| manifests::in_namespace(blueprint, name);
         let signer = |name| Signer::ensure(keyring, metadata(name), &blueprint.lifetimes);
-        let (root, clients, administrators, ()) =
-            try_join!(signer(ROOT_AUTHORITY), signer(CLIENT_AUTHORITY), signer(ADMIN_AUTHORITY), async {
-                if blueprint.brings_signing_key {
-                    // It is copied, and not ours to make.
-                    return Ok(());
-                }
-                if blueprint.lifetimes.is_frozen() && keyring.cached(SERVICE_ACCOUNT).is_none() {
-                    return keyring.kept(SERVICE_ACCOUNT).await.map(|_| ());
-                }
-                keyring.signing_key(metadata(SERVICE_ACCOUNT), SERVICE_ACCOUNT_KEY).await
-            },)?;
-        Ok(Self { root, clients, administrators })
+        let (root, clients, administrators, tokens) = try_join!(
+            signer(ROOT_AUTHORITY),
+            signer(CLIENT_AUTHORITY),
+            signer(ADMIN_AUTHORITY),
+            token_key(keyring, blueprint),
+        )?;
+        Ok(Self { root, clients, administrators, tokens })
     }
 
     /// What clients believe a server by.
@@ -85,13 +82,12 @@ impl Signers {
         Ok(clients)
     }
 
-    /// Changes while more than the present authorities are trusted: the processes read that when they start.
-    pub(crate) fn transition(&self) -> Option<String> {
-        let bundles = [&self.root, &self.clients, &self.administrators].map(|signer| &signer.trusted);
-        let unusual = bundles.iter().any(|bundle| bundle.certificates().len() > 1);
-        let fingerprints =
-            bundles.iter().flat_map(|bundle| bundle.certificates()).map(|one| one.fingerprint().to_string());
-        unusual.then(|| fingerprints.collect::<Vec<_>>().join(","))
+    /// Changes with whatever a process reads when it starts and not again: whom it trusts, and what it signs with.
+    pub(crate) fn fingerprint(&self) -> String {
+        let signers = [&self.root, &self.clients, &self.administrators];
+        let trusted = signers.into_iter().flat_map(|signer| signer.trusted.certificates());
+        let fingerprints = trusted.map(|certificate| certificate.fingerprint().to_string());
+        fingerprints.chain(self.tokens.clone()).collect::<Vec<_>>().join(",")
     }
 
     /// Makes sure of the certificates.
@@ -123,6 +119,24 @@ impl Signers {
         let due = leaves.into_iter().chain(signers).min().unwrap_or(Timestamp::MAX);
         Ok(Leaves { admin, due })
     }
+}
+
+/// The key that signs tokens, unless the user brings it: then it is copied, and not ours to make.
+async fn token_key(keyring: &Keyring<'_>, blueprint: &Blueprint) -> Result<Option<String>, Error> {
+    if blueprint.brings_signing_key {
+        return Ok(None);
+    }
+    let kept = match keyring.cached(SERVICE_ACCOUNT) {
+        Some(cached) => cached,
+        None if blueprint.lifetimes.is_frozen() => keyring.kept(SERVICE_ACCOUNT).await?,
+        None => {
+            let metadata = manifests::in_namespace(blueprint, SERVICE_ACCOUNT);
+            keyring.signing_key(metadata, SERVICE_ACCOUNT_KEY).await?
+        }
+    };
+    let key = PrivateKey::from_pem(secrets::value(&kept, SERVICE_ACCOUNT_KEY)?)
+        .map_err(|source| secrets::unusable(&kept, SERVICE_ACCOUNT_KEY, Some(source)))?;
+    Ok(Some(key.fingerprint()))
 }
 
 /// A client certificate for this user in these groups.

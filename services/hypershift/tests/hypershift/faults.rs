@@ -89,6 +89,26 @@ async fn what_is_deleted_or_changed_behind_its_back_is_back_at_once() {
 }
 
 #[tokio::test]
+async fn a_deleted_authority_becomes_another_and_the_control_plane_restarts_with_it() {
+    let region = Region::start().await;
+    region.create_cluster("pilothouse/release:4.20.0").await;
+    region.run_control_plane().await;
+    region.eventually_condition("Available", "True").await;
+    let before = region.secret("system-admin-client", "tls.crt").await;
+
+    let secrets: Api<Secret> = region.api(CONTROL_PLANE);
+    let _ = secrets.delete("system-admin-signer", &DeleteParams::default()).await.unwrap();
+    let waiting = region.eventually_reason("Available", "False", "WaitingForAvailable").await;
+    assert!(waiting.message.contains("still runs the previous"), "{}", waiting.message);
+    assert_ne!(region.secret("system-admin-client", "tls.crt").await, before);
+    region.replace_pod().await;
+    region.publish().await;
+    region.eventually_condition("Available", "True").await;
+    region.hosted_client().await.apiserver_version().await.unwrap();
+    region.stop().await;
+}
+
+#[tokio::test]
 async fn certificates_are_renewed_before_they_expire_and_the_administrator_stays_in() {
     let (clock, hand) = Clock::manual(Clock::system().now());
     let region = Region::start_with(Options { clock, ..Options::default() }).await;

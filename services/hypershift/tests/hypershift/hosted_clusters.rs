@@ -89,6 +89,20 @@ async fn a_hosted_cluster_is_made_in_one_wave_and_available_once_it_answers() {
     assert!(status.initialized && status.version == "4.20.0", "{status:?}");
     assert_eq!(status.kube_config.unwrap().name, "admin-kubeconfig");
 
+    // And so do the numbers.
+    for number in [
+        "hypershift_hostedclusters{platform=\"None\"} 1",
+        "hypershift_hostedclusters_available 1",
+        "hypershift_hosted_cluster_transition_seconds_count{condition=\"Available\"} 1",
+    ] {
+        eventually(&format!("{number} is among the numbers"), PATIENCE, async || {
+            let metrics = region.metrics();
+            if metrics.lines().any(|line| line == number) { Ok(()) } else { Err(metrics) }
+        })
+        .await;
+    }
+    assert!(!region.metrics().contains("waiting_initial_availability"), "{}", region.metrics());
+
     // The kubeconfig is the administrator's.
     let namespaces: Api<Namespace> = Api::all(region.hosted_client().await);
     assert!(namespaces.get_opt("kube-system").await.unwrap().is_some());

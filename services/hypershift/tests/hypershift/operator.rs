@@ -79,7 +79,7 @@ impl Faults {
 
 impl OperatorStart {
     /// Starts one.
-    pub(crate) async fn start(&self) -> (Tasks, [Handle<ObjectKey>; 2]) {
+    pub(crate) async fn start(&self) -> (Tasks, [Handle<ObjectKey>; 2], Registry) {
         let mut registry = Registry::default();
         let deps = Deps { client: self.connect().await, clock: self.clock.clone(), registry: &mut registry };
         let service = Service::build(self.config.clone(), deps).await.unwrap();
@@ -87,7 +87,7 @@ impl OperatorStart {
         let operator = Tasks::new("operator", Shutdown::new());
         let shutdown = operator.shutdown().clone();
         operator.spawn("hypershift", OnExit::StopProcess, async move { Ok(service.run(shutdown).await?) });
-        (operator, handles)
+        (operator, handles, registry)
     }
 
     /// Starts the next one whenever one was cut off.
@@ -96,7 +96,7 @@ impl OperatorStart {
             self.faults.cut.notified().await;
             // Its watches end; its passes wait for ever, as those of a dead process do.
             operator.shutdown().request(Reason::Asked("it was cut off".to_owned()));
-            (operator, _) = self.start().await;
+            (operator, ..) = self.start().await;
         }
     }
 

@@ -23,6 +23,7 @@ use pilothouse_pki::{Bundle, Identity};
 use pilothouse_runtime::reconcile::Handle;
 use pilothouse_runtime::{Clock, OnExit, Reason, Shutdown, Tasks};
 use pilothouse_test_support::eventually;
+use prometheus_client::registry::Registry;
 use serde::de::DeserializeOwned;
 use serde_json::json;
 use tokio::net::{TcpListener, TcpStream};
@@ -41,6 +42,8 @@ pub(crate) struct Region {
     pub(crate) writes: Arc<AtomicUsize>,
     /// Where an operator is cut off, if anywhere.
     pub(crate) faults: Arc<Faults>,
+    /// The numbers of the first operator.
+    registry: Registry,
     gateway: Arc<Mutex<Option<SocketAddr>>>,
     management: testing::Cluster,
     hosted: Mutex<Vec<testing::Cluster>>,
@@ -97,7 +100,7 @@ impl Region {
             writes: Arc::default(),
             faults: Arc::default(),
         };
-        let (operator, handles) = start.start().await;
+        let (operator, handles, registry) = start.start().await;
         let (writes, faults) = (start.writes.clone(), start.faults.clone());
         network.spawn("supervisor", OnExit::Expendable, start.supervise(operator.clone()));
         Self {
@@ -105,6 +108,7 @@ impl Region {
             handles,
             writes,
             faults,
+            registry,
             gateway,
             management,
             hosted: Mutex::default(),
@@ -366,6 +370,13 @@ impl Region {
         collect::<Pod>(&self.api(CONTROL_PLANE), &mut versions).await;
         collect::<Machine>(&self.api(CONTROL_PLANE), &mut versions).await;
         versions
+    }
+
+    /// The numbers of the first operator, as they are scraped.
+    pub(crate) fn metrics(&self) -> String {
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &self.registry).unwrap();
+        text
     }
 
     /// Looks at everything again.
