@@ -91,7 +91,7 @@ async fn a_hosted_cluster_is_made_in_one_wave_and_available_once_it_answers() {
 
     // And so do the numbers.
     for number in [
-        "hypershift_hostedclusters{platform=\"None\"} 1",
+        "hypershift_hostedclusters{platform=\"Azure\"} 1",
         "hypershift_hostedclusters_available 1",
         "hypershift_hosted_cluster_transition_seconds_count{condition=\"Available\"} 1",
     ] {
