@@ -9,16 +9,19 @@
 //!   that it does not need.
 //! * **Available means it was asked.** A hosted cluster is available when `/readyz` answered through the published address,
 //!   with the administrator's credentials: the way every client will go.
-//! * **Made once, kept.** Keys and authorities are made when they are missing, never again; certificates are renewed
-//!   when they are due or no longer say what they should.
+//! * **Checked first.** Everything that is wrong with a specification, and with what it names, is said at once, and nothing
+//!   is made before it is right. A cluster that runs and is asked for something impossible keeps what it has.
+//! * **Made once, kept.** Keys are made when they are missing, never again; certificates, and after years authorities, are
+//!   renewed before they expire, at the moment that the first of them is due.
 //! * **A pass writes only differences.** Desired objects are compared with the cache, so that a pass over a finished cluster
 //!   costs no write and a new version of the operator rolls no pod.
 //! * **Deletion is the same pass.** It finds what is left and takes the next step, from whatever state.
 //!
 //! # Tasks
 //!
-//! One watch per kind, one controller each for hosted clusters and node pools, and one watch of the nodes of each hosted
-//! cluster that has node pools.
+//! One watch per kind of what it makes, two of the Secrets and ConfigMaps of others, which clusters may name, one controller
+//! each for hosted clusters and node pools, one watch of the nodes of each hosted cluster that has node pools, and, until it
+//! is done, `supported-versions`.
 
 mod apply;
 mod caches;
