@@ -1,5 +1,7 @@
 //! Virtual machines on a cluster whose kubelet is this test.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Namespace, Pod};

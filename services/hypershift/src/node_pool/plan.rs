@@ -148,25 +148,21 @@ fn replaceable<'a>(
 
 /// Which workers begin to change in place.
 fn updates(wanted: &Wanted<'_>, workers: &[&Worker], max_unavailable: usize) -> Vec<Action> {
-    let mut updating = workers.iter().filter(|worker| worker.updating).count();
+    let places = max_unavailable.saturating_sub(workers.iter().filter(|worker| worker.updating).count());
     let missing = wanted.replicas.saturating_sub(workers.len());
     let mut unavailable =
         missing + workers.iter().filter(|worker| worker.updating || !worker.is_ready()).count();
     let mut waiting: Vec<_> =
         workers.iter().filter(|worker| !worker.updating && worker.made_of != *wanted.made_of).collect();
-    // Those that do no work first.
+    // Those that do no work first, which cost nothing.
     waiting.sort_by_key(|worker| worker.is_ready());
-    let mut actions = Vec::new();
-    for worker in waiting {
+    let affordable = waiting.into_iter().take(places).take_while(|worker| {
         let costs = usize::from(worker.is_ready());
-        if updating >= max_unavailable || unavailable + costs > max_unavailable.max(unavailable) {
-            break;
-        }
-        updating += 1;
+        let affordable = unavailable + costs <= max_unavailable.max(unavailable);
         unavailable += costs;
-        actions.push(Action::Update(worker.name.clone()));
-    }
-    actions
+        affordable
+    });
+    affordable.map(|worker| Action::Update(worker.name.clone())).collect()
 }
 
 fn free_names<'a>(pool: &'a str, workers: &[Worker]) -> impl Iterator<Item = String> + 'a {
