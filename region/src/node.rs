@@ -194,6 +194,8 @@ fn spawn(program: &Path, files: &NodeFiles) -> Result<Child, NodeError> {
         .arg(files.config())
         .arg("--parent")
         .arg(std::process::id().to_string())
+        // The region's folder; the kubelet would take it for a setting of its own, which it does not have.
+        .env_remove("PILOTHOUSE_DATA_DIR")
         .stdin(Stdio::null())
         .stdout(log.try_clone().map_err(NodeError::Spawn)?)
         .stderr(log)

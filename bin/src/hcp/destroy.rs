@@ -24,7 +24,7 @@ enum What {
 impl Args {
     pub(super) async fn run(self) -> Result<(), Failure> {
         match self.what {
-            What::Cluster(args) => args.run().await,
+            What::Cluster(args) => Box::pin(args.run()).await,
             What::NodePool(args) => args.run().await,
         }
     }

@@ -26,6 +26,9 @@ const STEPS: [(&str, &str); 6] = [
     ("Available", "the cluster can be used"),
 ];
 
+/// The reason of a condition about something that a cluster does not have.
+const NOT_APPLICABLE: &str = "NotApplicable";
+
 /// Says that the control plane has fewer replicas than were asked for.
 const HIGHLY_AVAILABLE: &str = "ControlPlaneHighlyAvailable";
 
@@ -160,6 +163,10 @@ impl Seen {
                     Some(condition) if condition.status == ConditionStatus::True => {
                         (State::Done, (*meaning).to_owned())
                     }
+                    // What this cluster does not have is nothing to wait for.
+                    Some(condition) if condition.reason == NOT_APPLICABLE => {
+                        (State::Done, condition.message.clone())
+                    }
                     Some(condition)
                         if type_.starts_with("Valid") && condition.status == ConditionStatus::False =>
                     {
@@ -184,10 +191,10 @@ impl Seen {
             let state = if there >= wanted { State::Done } else { State::Waiting };
             let mut text = format!("{there} of {wanted} nodes are ready");
             // Why not, or how nodes join whom nobody makes.
-            let conditions = pool.status.iter().flat_map(|status| &status.conditions);
+            let mut conditions = pool.status.iter().flat_map(|status| &status.conditions);
             let ready =
-                conditions.filter(|condition| condition.type_ == "Ready" && !condition.message.is_empty());
-            if let (State::Waiting, Some(ready)) = (state, ready.last()) {
+                conditions.find(|condition| condition.type_ == "Ready" && !condition.message.is_empty());
+            if let (State::Waiting, Some(ready)) = (state, ready) {
                 text = format!("{text}: {}", ready.message);
             }
             let pool = pool.metadata.name.as_deref().unwrap_or_default();

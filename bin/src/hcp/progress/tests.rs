@@ -50,6 +50,14 @@ fn a_cluster_is_complete_with_its_version_and_its_own_nodes() {
     assert_eq!(seen.note(), None);
 
     let mut status = finished();
+    status["conditions"][3] = condition("EtcdAvailable", "Unknown", "there is none");
+    seen.cluster = Some(cluster(status.clone()));
+    assert!(!seen.is_complete("guest"), "nobody knows yet whether state can be stored");
+    status["conditions"][3]["reason"] = json!("NotApplicable");
+    seen.cluster = Some(cluster(status));
+    assert!(seen.is_complete("guest"), "what a cluster does not have is not waited for");
+
+    let mut status = finished();
     status["version"]["history"][0]["state"] = json!("Partial");
     seen.cluster = Some(cluster(status));
     assert!(!seen.is_complete("guest"), "the version is not rolled out");

@@ -75,7 +75,7 @@ impl Plan {
             "release": { "image": image },
             "secretEncryption": { "type": "aescbc", "aescbc": { "activeKey": { "name": encryption_key } } },
             "services": platform.publishing.services(),
-            "sshKey": files.ssh_key.as_ref().map_or(json!({}), |_| json!({ "name": ssh_key })),
+            "sshKey": files.ssh_key.as_ref().map_or_else(|| json!({}), |_| json!({ "name": ssh_key })),
         });
         let mut set = |member: &str, value: Option<Value>| {
             if let Some(value) = value {
