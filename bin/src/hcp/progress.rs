@@ -195,7 +195,11 @@ impl Seen {
             let ready =
                 conditions.find(|condition| condition.type_ == "Ready" && !condition.message.is_empty());
             if let (State::Waiting, Some(ready)) = (state, ready) {
-                text = format!("{text}: {}", ready.message);
+                // It may begin with the same count.
+                text = match ready.message.starts_with(&text) {
+                    true => ready.message.clone(),
+                    false => format!("{text}: {}", ready.message),
+                };
             }
             let pool = pool.metadata.name.as_deref().unwrap_or_default();
             aspects.push(Aspect { name: format!("NodePool {pool}"), state, text });
