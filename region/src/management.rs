@@ -16,9 +16,10 @@ use kube::api::{ListParams, Patch, PatchParams};
 use kube::runtime::wait::{await_condition, conditions};
 use kube::{Api, Client, Resource, ResourceExt};
 use pilothouse_crds::IngressController;
+use pilothouse_runtime::Policy;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use tokio::time::timeout;
+use tokio::time::{Instant, sleep, timeout};
 
 use crate::error::Error;
 
@@ -125,7 +126,22 @@ async fn ensure_ingress_controller(client: &Client) -> Result<(), Error> {
         "metadata": { "name": name, "namespace": INGRESS_NAMESPACE },
         "spec": {},
     });
-    apply::<IngressController>(&Api::namespaced(client.clone(), INGRESS_NAMESPACE), name, manifest).await
+    let api = Api::<IngressController>::namespaced(client.clone(), INGRESS_NAMESPACE);
+    let deadline = Instant::now() + PATIENCE;
+    let mut delays = Policy::CONFLICT.delays();
+    loop {
+        match apply(&api, name, manifest.clone()).await {
+            // A definition is said to be established a moment before its objects are served.
+            Err(Error::Furnish { source, .. }) if is_missing(&source) && Instant::now() < deadline => {
+                sleep(delays.next().unwrap_or(Policy::CONFLICT.cap())).await;
+            }
+            outcome => return outcome,
+        }
+    }
+}
+
+fn is_missing(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if status.code == 404)
 }
 
 async fn apply<K>(api: &Api<K>, name: &str, manifest: Value) -> Result<(), Error>
