@@ -18,6 +18,7 @@ pub mod store;
 pub mod token;
 pub mod up;
 pub mod version;
+pub mod virt_controller;
 
 mod admin_surface;
 mod images;

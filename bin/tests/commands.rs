@@ -34,6 +34,7 @@ fn stdout(command: &mut Command) -> String {
 #[case::pilothouse_kubelet("pilothouse", &["kubelet", "--help"])]
 #[case::pilothouse_hypershift_operator("pilothouse", &["hypershift-operator", "--help"])]
 #[case::pilothouse_multicluster_engine("pilothouse", &["multicluster-engine", "--help"])]
+#[case::pilothouse_virt_controller("pilothouse", &["virt-controller", "--help"])]
 #[case::pilothouse_gateway("pilothouse", &["gateway", "--help"])]
 #[case::pilothouse_token("pilothouse", &["token", "--help"])]
 #[case::pilothouse_operations("pilothouse", &["operations", "--help"])]
@@ -65,7 +66,7 @@ fn help_is_as_reviewed(#[case] program: &str, #[case] args: &[&str]) {
 
 #[rstest]
 fn operators_show_their_configuration_and_miss_their_cluster(
-    #[values("hypershift-operator", "multicluster-engine", "gateway")] verb: &str,
+    #[values("hypershift-operator", "multicluster-engine", "virt-controller", "gateway")] verb: &str,
 ) {
     let config = stdout(command("pilothouse").args([verb, "--kubeconfig", "nowhere", "--dump-config"]));
     assert!(config.starts_with("kubeconfig = \"nowhere\"\ninstall_definitions = true\n"), "{config}");
