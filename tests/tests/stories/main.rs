@@ -7,10 +7,12 @@
 #![expect(clippy::unwrap_used, reason = "a story that cannot go on should stop")]
 
 mod commands;
+mod document;
 mod first_light;
 mod hosted_cluster;
 mod isolation;
 mod kills;
 mod node_pools;
+mod real;
 mod region;
 mod sdk;

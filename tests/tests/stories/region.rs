@@ -32,6 +32,8 @@ pub(crate) enum User {
     This,
     /// Nobody in particular.
     Ordinary,
+    /// Whoever runs the tests, with the programs installed side by side under their own names.
+    Installed,
 }
 
 /// The number of nobody in particular.
@@ -49,7 +51,11 @@ impl Region {
     pub(crate) async fn start_as(user: User, arguments: &[&str]) -> Option<Self> {
         let kubectl = Requirement::new("kubectl", "kubernetes-client").find()?;
         let folder = tempfile::Builder::new().prefix("region").tempdir().unwrap();
-        let user = if Uid::effective().is_root() { user } else { User::This };
+        let user = if user == User::Ordinary && !Uid::effective().is_root() { User::This } else { user };
+        if user == User::Installed {
+            install(program(), &folder.path().join("pilothouse"));
+            install(env!("CARGO_BIN_EXE_hcp-under-test"), &folder.path().join("hcp"));
+        }
         if user == User::Ordinary {
             Requirement::new("setpriv", "util-linux").find()?;
             // Others may not look into the folders that the tests are built in.
@@ -66,6 +72,7 @@ impl Region {
     fn command(&self) -> Command {
         match self.user {
             User::This => Command::new(program()),
+            User::Installed => Command::new(self.folder.path().join("pilothouse")),
             User::Ordinary => {
                 let mut command = Command::new("setpriv");
                 let id = ORDINARY.to_string();
@@ -131,6 +138,11 @@ impl Region {
     /// What the region said so far.
     pub(crate) fn log(&self) -> String {
         fs::read_to_string(self.log_file()).unwrap_or_default()
+    }
+
+    /// A folder for whatever a story makes.
+    pub(crate) fn folder(&self) -> &Path {
+        self.folder.path()
     }
 
     /// `kubectl` on the management cluster.
@@ -226,6 +238,13 @@ impl Drop for Region {
 fn end(log: &str) -> String {
     let lines: Vec<_> = log.lines().collect();
     lines[lines.len().saturating_sub(60)..].join("\n")
+}
+
+/// Puts a program where it belongs. A link is enough where it is possible: the programs of tests are large.
+fn install(program: &str, to: &Path) {
+    if fs::hard_link(program, to).is_err() {
+        fs::copy(program, to).unwrap();
+    }
 }
 
 pub(crate) fn program() -> &'static str {
