@@ -128,12 +128,12 @@ async fn ensure_ingress_controller(client: &Client) -> Result<(), Error> {
     });
     let api = Api::<IngressController>::namespaced(client.clone(), INGRESS_NAMESPACE);
     let deadline = Instant::now() + PATIENCE;
-    let mut delays = Policy::CONFLICT.delays();
+    let (mut delays, longest) = (Policy::CONFLICT.delays(), Policy::CONFLICT.cap());
     loop {
         match apply(&api, name, manifest.clone()).await {
             // A definition is said to be established a moment before its objects are served.
             Err(Error::Furnish { source, .. }) if is_missing(&source) && Instant::now() < deadline => {
-                sleep(delays.next().unwrap_or(Policy::CONFLICT.cap())).await;
+                sleep(delays.next().unwrap_or(longest)).await;
             }
             outcome => return outcome,
         }
