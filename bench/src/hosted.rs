@@ -25,7 +25,7 @@ const CLUSTERS: usize = 40;
 const EARLY: std::ops::Range<usize> = 5..15;
 
 pub(crate) async fn run(size: Size, clusters: Option<usize>) -> anyhow::Result<Report> {
-    let count = clusters.unwrap_or(size.pick(CLUSTERS, 3));
+    let count = clusters.unwrap_or_else(|| size.pick(CLUSTERS, 3));
     if count == 0 {
         bail!("there is nothing to measure about no clusters");
     }
@@ -56,7 +56,7 @@ async fn measure(
     report: &mut Report,
 ) -> anyhow::Result<()> {
     let (region, _) = Region::start(program, folder, "region").await?;
-    let outcome = live(program, &region, count, size, report).await.with_context(|| region.said());
+    let outcome = Box::pin(live(program, &region, count, size, report)).await.with_context(|| region.said());
     let stopped = region.stop().await;
     outcome?;
     let took = stopped?.as_secs_f64();
@@ -77,7 +77,7 @@ async fn live(
 
     let (mut available, mut answering) = (Samples::default(), Samples::default());
     for number in 1..=count {
-        let made = guests.create(&name(number)).await.with_context(|| name(number))?;
+        let made = Box::pin(guests.create(&name(number))).await.with_context(|| name(number))?;
         let (one, other) = (made.available.as_millis(), made.answering.as_millis());
         Progress.say(&format!("  {}: available after {one} ms, answering after {other} ms", name(number)));
         available.push_milliseconds(made.available);

@@ -136,7 +136,7 @@ impl Benchmark {
         match self {
             Self::Create(args) => create::run(Size::of(args.sample)).await,
             Self::Frontend(args) => frontend::run(Size::of(args.sample)).await,
-            Self::Hosted(args) => hosted::run(Size::of(args.sample), args.clusters).await,
+            Self::Hosted(args) => Box::pin(hosted::run(Size::of(args.sample), args.clusters)).await,
             Self::Kubeapi(args) => kubeapi::run(Size::of(args.sample)).await,
             Self::Node(args) => node::run(Size::of(args.sample)).await,
             Self::Store(args) => store::run(Size::of(args.sample)).await,
