@@ -1,13 +1,12 @@
 //! The control plane as an object of its own, in the namespace where it runs: what Cluster API and people look at there.
 
 use kube::Api;
-use kube::api::{Patch, PatchParams};
+use kube::api::PostParams;
 use pilothouse_crds::{
     ClusterVersionStatus, ControlPlaneEndpoint, HistoryState, HostedCluster, HostedClusterStatus,
     HostedControlPlane, HostedControlPlaneSpec, HostedControlPlaneStatus, KeyReference, is_condition_true,
 };
 use pilothouse_informer::ObjectKey;
-use serde_json::json;
 
 use super::blueprint::Blueprint;
 use super::{HostedClusters, history, manifests};
@@ -56,14 +55,17 @@ impl HostedClusters {
         if cached.is_some_and(|cached| cached.status.as_ref() == Some(&desired)) {
             return Ok(());
         }
-        let patch = Patch::Merge(json!({ "status": desired }));
-        match self.control_planes(blueprint).patch_status(name, &PatchParams::default(), &patch).await {
+        let api = self.control_planes(blueprint);
+        let failed =
+            |error| Error::management("change the status of", format!("HostedControlPlane {key}"), error);
+        // The pass may not have come as far as making it.
+        let Some(mut found) = api.get_opt(name).await.map_err(failed)? else { return Ok(()) };
+        found.status = Some(desired);
+        // Not by a patch: what is `null` in it, as the end of a version that is not complete, would be taken for absent.
+        match api.replace_status(name, &PostParams::default(), &found).await {
             Ok(_) => Ok(()),
-            // The pass did not come as far as making it.
             Err(error) if crate::error::is_missing(&error) => Ok(()),
-            Err(error) => {
-                Err(Error::management("change the status of", format!("HostedControlPlane {key}"), error))
-            }
+            Err(error) => Err(failed(error)),
         }
     }
 
@@ -83,7 +85,7 @@ fn of_cluster(status: &HostedClusterStatus) -> HostedControlPlaneStatus {
             .control_plane_endpoint
             .as_ref()
             .map(|endpoint| ControlPlaneEndpoint { host: endpoint.host.clone(), port: endpoint.port }),
-        // Not `null`: a patch that says so takes the key away, and readers expect it.
+        // Not `null`: readers expect a list.
         version_status: status.version.clone().map(|version| ClusterVersionStatus {
             available_updates: Some(version.available_updates.unwrap_or_default()),
             ..version
