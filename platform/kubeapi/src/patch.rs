@@ -75,7 +75,7 @@ pub(crate) fn apply(
         PatchKind::Json => json(&mut object, body)?,
         PatchKind::Merge => {
             must_be_object(&body)?;
-            json_patch::merge(&mut object, &body);
+            json_patch::merge(&mut object, &without_nothing_in_lists(body));
         }
         PatchKind::Strategic if resource.custom => {
             return Err(Failure::unsupported_media_type(&[
@@ -91,6 +91,28 @@ pub(crate) fn apply(
         PatchKind::Apply => {}
     }
     Ok(object)
+}
+
+/// Upstream takes `null` for "not there" also inside lists, which merging itself does not look into.
+fn without_nothing_in_lists(value: Value) -> Value {
+    fn within(value: Value) -> Value {
+        match value {
+            Value::Object(fields) => {
+                let there = fields.into_iter().filter(|(_, value)| !value.is_null());
+                Value::Object(there.map(|(key, value)| (key, within(value))).collect())
+            }
+            Value::Array(items) => Value::Array(items.into_iter().map(within).collect()),
+            other => other,
+        }
+    }
+    match value {
+        Value::Object(fields) => {
+            let fields = fields.into_iter().map(|(key, value)| (key, without_nothing_in_lists(value)));
+            Value::Object(fields.collect())
+        }
+        Value::Array(items) => Value::Array(items.into_iter().map(within).collect()),
+        other => other,
+    }
 }
 
 fn must_be_object(body: &Value) -> Result<(), Failure> {
