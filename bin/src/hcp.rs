@@ -3,8 +3,8 @@
 //! It talks to a management cluster as any client would. Although it shares this package with `pilothouse`, it must not
 //! reach into the services or the store.
 //!
-//! What is to be made is drawn up first, as plain objects ([`objects`]), and then either printed ([`render`]) or applied
-//! ([`client`]): the two cannot differ.
+//! What is to be made is drawn up first, as plain objects (`objects`), and then either printed (`render`) or applied
+//! (`client`): the two cannot differ.
 
 use clap::{Parser, Subcommand};
 use tokio::runtime;
