@@ -10,8 +10,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use jsonwebtoken::jwk::{AlgorithmParameters, EllipticCurve, Jwk, KeyAlgorithm, PublicKeyUse};
-use jsonwebtoken::{Algorithm, DecodingKey};
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use jsonwebtoken::jwk::{AlgorithmParameters, EllipticCurve, Jwk, PublicKeyUse};
+use jsonwebtoken::{Algorithm, DecodingKey, crypto};
 use pilothouse_http::{CallError, Client, ClientBuildError, ClientBuilder, Verdict};
 use pilothouse_pki::Bundle;
 use pilothouse_runtime::{Chain, OnExit, Tasks};
@@ -28,12 +30,29 @@ use crate::metrics::Metrics;
 
 /// How long reading the keys may take: requests wait for it.
 const LIMIT: Duration = Duration::from_secs(5);
-/// The largest set that is read. Issuers have a handful of keys.
+/// The largest document that is read. Issuers have a handful of keys.
 const LARGEST: usize = 1 << 20;
+
+/// What tokens for our own services are signed with: one algorithm for each kind of key.
+const USUAL: &[Algorithm] = &[Algorithm::RS256, Algorithm::ES256, Algorithm::EdDSA];
+/// What issuers of OpenID Connect sign with, as far as Kubernetes accepts it and we can verify it.
+const OF_DISCOVERED: &[Algorithm] = &[
+    Algorithm::RS256,
+    Algorithm::RS384,
+    Algorithm::RS512,
+    Algorithm::PS256,
+    Algorithm::PS384,
+    Algorithm::PS512,
+    Algorithm::ES256,
+    Algorithm::ES384,
+];
+/// How old the keys of such an issuer become, and the pause between two attempts to read them.
+const AGE: Duration = Duration::from_secs(60 * 60);
+const PAUSE: Duration = Duration::from_secs(10);
 
 /// The keys of one issuer. A cheap handle.
 #[derive(Clone, Debug)]
-pub(crate) struct Keys(Arc<Inner>);
+pub struct Keys(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
@@ -44,6 +63,8 @@ struct Inner {
     failure: ArcSwap<Option<String>>,
     age: Duration,
     pause: Duration,
+    /// What a token may be signed with at all.
+    accepted: &'static [Algorithm],
     metrics: Metrics,
 }
 
@@ -51,6 +72,12 @@ struct Inner {
 enum Place {
     Url(Url, Client),
     File(PathBuf),
+    /// Where the issuer says, in the document of this address, which has to be that issuer's.
+    Discovered {
+        issuer: String,
+        document: Url,
+        client: Client,
+    },
 }
 
 /// What was read.
@@ -61,11 +88,26 @@ struct Set {
     by_id: HashMap<String, Key>,
 }
 
-/// A key, and the one algorithm it is good for: what the token says is compared with it, never the other way round.
+/// A key, and the algorithms it is good for: what the token says is compared with them, never the other way round.
 #[derive(Clone, Debug)]
-pub(crate) struct Key {
-    pub(crate) algorithm: Algorithm,
-    pub(crate) key: DecodingKey,
+struct Key {
+    algorithms: Vec<Algorithm>,
+    key: DecodingKey,
+}
+
+#[derive(Deserialize)]
+struct Header {
+    alg: String,
+    kid: Option<String>,
+    /// Extensions that must be understood. We understand none.
+    crit: Option<Value>,
+}
+
+/// What an issuer says of itself, as far as it matters here.
+#[derive(Deserialize)]
+struct Document {
+    issuer: String,
+    jwks_uri: Url,
 }
 
 #[derive(Deserialize)]
@@ -82,9 +124,13 @@ enum ReadError {
     Call(#[from] CallError),
     #[error("the keys' server answered {0}")]
     Status(http::StatusCode),
-    #[error("the set of keys has more than {LARGEST} bytes")]
+    #[error("the answer has more than {LARGEST} bytes")]
     TooLarge,
-    #[error("what was read is not a set of keys")]
+    #[error("the discovery document is that of `{0}`, another issuer")]
+    Issuer(String),
+    #[error("the discovery document says that the keys are at `{0}`, which is no `https` address")]
+    InTheClear(String),
+    #[error("what was read is not a set of keys, nor a document that says where they are")]
     Malformed(#[from] serde_json::Error),
     #[error("none of the keys in the set can be used")]
     Unusable,
@@ -123,12 +169,28 @@ impl Keys {
             failure: ArcSwap::default(),
             age: config.keys_age.0,
             pause: config.keys_pause.0,
+            accepted: USUAL,
             metrics,
         })))
     }
 
+    /// The keys of an issuer of OpenID Connect, which says where they are in a document at this address. They are read when
+    /// the first token comes, or by [`watch`](Self::watch).
+    pub fn discovered(issuer: impl Into<String>, document: Url, client: Client) -> Self {
+        Self(Arc::new(Inner {
+            place: Place::Discovered { issuer: issuer.into(), document, client },
+            current: ArcSwap::default(),
+            attempted_at: Mutex::new(None),
+            failure: ArcSwap::default(),
+            age: AGE,
+            pause: PAUSE,
+            accepted: OF_DISCOVERED,
+            metrics: Metrics::default(),
+        }))
+    }
+
     /// Reads them by age, as a task that may be stopped anywhere.
-    pub(crate) fn watch(&self, tasks: &Tasks) {
+    pub fn watch(&self, tasks: &Tasks) {
         let keys = self.clone();
         tasks.spawn("issuer's keys", OnExit::Expendable, async move {
             loop {
@@ -140,8 +202,42 @@ impl Keys {
         });
     }
 
+    /// What a token says that one of the keys has signed. Nothing of it has been looked at.
+    ///
+    /// # Errors
+    ///
+    /// When it is no token, or none that the issuer signed.
+    pub async fn open(&self, token: &str) -> Result<Vec<u8>, Denial> {
+        let mut parts = token.split('.');
+        let (Some(header), Some(payload), Some(signature), None) =
+            (parts.next(), parts.next(), parts.next(), parts.next())
+        else {
+            return Err(Denial::Token(Fault::Malformed));
+        };
+        let malformed = Denial::Token(Fault::Malformed);
+        let decode = |text: &str| URL_SAFE_NO_PAD.decode(text).map_err(|_| malformed.clone());
+        let Header { alg, kid, crit } =
+            serde_json::from_slice(&decode(header)?).map_err(|_| malformed.clone())?;
+        if crit.is_some() {
+            return Err(malformed);
+        }
+        let algorithm = alg.parse().ok().filter(|algorithm| self.0.accepted.contains(algorithm));
+        let algorithm = algorithm.ok_or(Denial::Token(Fault::Algorithm))?;
+        let kid = kid.ok_or(Denial::Token(Fault::NoKeyId))?;
+        let key = self.find(&kid).await?;
+        // Otherwise a public key could be passed off as another kind of key.
+        if !key.algorithms.contains(&algorithm) {
+            return Err(Denial::Token(Fault::Signature));
+        }
+        let signed = &token[..header.len() + 1 + payload.len()];
+        match crypto::verify(signature, signed.as_bytes(), &key.key, algorithm) {
+            Ok(true) => decode(payload),
+            Ok(false) | Err(_) => Err(Denial::Token(Fault::Signature)),
+        }
+    }
+
     /// The key of this id.
-    pub(crate) async fn find(&self, id: &str) -> Result<Key, Denial> {
+    async fn find(&self, id: &str) -> Result<Key, Denial> {
         if let Some(key) = self.0.current.load().by_id.get(id) {
             return Ok(key.clone());
         }
@@ -202,24 +298,21 @@ impl Inner {
             Place::File(path) => {
                 tokio::fs::read(path).await.map_err(|source| ReadError::File(path.clone(), source))?
             }
-            Place::Url(url, client) => {
-                let mut response = client.get(url.clone()).send().await?;
-                if !response.status().is_success() {
-                    return Err(ReadError::Status(response.status()));
+            Place::Url(url, client) => fetch(client, url).await?,
+            Place::Discovered { issuer, document, client } => {
+                let document: Document = serde_json::from_slice(&fetch(client, document).await?)?;
+                if document.issuer != *issuer {
+                    return Err(ReadError::Issuer(document.issuer));
                 }
-                let mut text = Vec::new();
-                while let Some(chunk) = response.chunk().await? {
-                    text.extend_from_slice(&chunk);
-                    if text.len() > LARGEST {
-                        return Err(ReadError::TooLarge);
-                    }
+                if document.jwks_uri.scheme() != "https" {
+                    return Err(ReadError::InTheClear(document.jwks_uri.into()));
                 }
-                text
+                fetch(client, &document.jwks_uri).await?
             }
         };
         let Published { keys } = serde_json::from_slice(&text)?;
         // One key of a kind that we do not know does not spoil the others.
-        let by_id: HashMap<_, _> = keys.into_iter().filter_map(usable).collect();
+        let by_id: HashMap<_, _> = keys.into_iter().filter_map(|key| usable(key, self.accepted)).collect();
         if by_id.is_empty() {
             return Err(ReadError::Unusable);
         }
@@ -227,25 +320,45 @@ impl Inner {
     }
 }
 
-/// A key for signatures of one of the three kinds.
-fn usable(key: Value) -> Option<(String, Key)> {
+async fn fetch(client: &Client, url: &Url) -> Result<Vec<u8>, ReadError> {
+    let mut response = client.get(url.clone()).send().await?;
+    if !response.status().is_success() {
+        return Err(ReadError::Status(response.status()));
+    }
+    let mut text = Vec::new();
+    while let Some(chunk) = response.chunk().await? {
+        text.extend_from_slice(&chunk);
+        if text.len() > LARGEST {
+            return Err(ReadError::TooLarge);
+        }
+    }
+    Ok(text)
+}
+
+/// A key for signatures that are accepted.
+fn usable(key: Value, accepted: &[Algorithm]) -> Option<(String, Key)> {
+    use Algorithm::{ES256, ES384, EdDSA, PS256, PS384, PS512, RS256, RS384, RS512};
     let jwk: Jwk = serde_json::from_value(key).ok()?;
     if jwk.common.public_key_use.as_ref().is_some_and(|what| *what != PublicKeyUse::Signature) {
         return None;
     }
-    let (algorithm, name) = match &jwk.algorithm {
-        AlgorithmParameters::RSA(_) => (Algorithm::RS256, KeyAlgorithm::RS256),
-        AlgorithmParameters::EllipticCurve(curve) if curve.curve == EllipticCurve::P256 => {
-            (Algorithm::ES256, KeyAlgorithm::ES256)
-        }
-        AlgorithmParameters::OctetKeyPair(pair) if pair.curve == EllipticCurve::Ed25519 => {
-            (Algorithm::EdDSA, KeyAlgorithm::EdDSA)
-        }
+    let of_kind: &[Algorithm] = match &jwk.algorithm {
+        AlgorithmParameters::RSA(_) => &[RS256, RS384, RS512, PS256, PS384, PS512],
+        AlgorithmParameters::EllipticCurve(curve) if curve.curve == EllipticCurve::P256 => &[ES256],
+        AlgorithmParameters::EllipticCurve(curve) if curve.curve == EllipticCurve::P384 => &[ES384],
+        AlgorithmParameters::OctetKeyPair(pair) if pair.curve == EllipticCurve::Ed25519 => &[EdDSA],
         _ => return None,
     };
-    if jwk.common.key_algorithm.is_some_and(|said| said != name) {
+    // A key that says what it is for is for nothing else.
+    let said = |algorithm: Algorithm| jwk.common.key_algorithm.is_none_or(|said| said == algorithm.into());
+    let algorithms: Vec<_> = of_kind
+        .iter()
+        .copied()
+        .filter(|algorithm| accepted.contains(algorithm) && said(*algorithm))
+        .collect();
+    if algorithms.is_empty() {
         return None;
     }
     let key = DecodingKey::from_jwk(&jwk).ok()?;
-    Some((jwk.common.key_id?, Key { algorithm, key }))
+    Some((jwk.common.key_id?, Key { algorithms, key }))
 }

@@ -10,7 +10,7 @@
 //!    the credentials say;
 //! 4. **records it** ([`Audit`]), refusals included.
 //!
-//! What comes through carries a [`Principal`]. The same check can be asked over HTTP by a proxy in front ([`authorize`]),
+//! What comes through carries a [`Principal`]. Whoever believes tokens in a way of its own finds the keys of their issuers in [`Keys`]. The same check can be asked over HTTP by a proxy in front ([`authorize`]),
 //! and [`LocalIssuer`] makes tokens for development. Why it is so: `docs/decisions/0009-access.md`.
 //!
 //! # Tasks
@@ -37,5 +37,5 @@ pub use self::config::{AuditConfig, Callers, Config, ConfigError, Jwt, Mtls, Rol
 pub use self::denial::{Denial, Fault, Scheme};
 pub use self::gate::{Gate, TenantFuture, Tenants, Through};
 pub use self::issuer::{IssuerError, LocalIssuer, LocalRole, TokenRequest};
-pub use self::keys::KeysError;
+pub use self::keys::{Keys, KeysError};
 pub use self::principal::Principal;

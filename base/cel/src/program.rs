@@ -11,7 +11,7 @@ use crate::library::conversions;
 use crate::parser;
 use crate::pattern::Pattern;
 use crate::types::Type;
-use crate::value::{Text, Value};
+use crate::value::{List, Text, Value};
 
 /// An expression, ready to be evaluated any number of times.
 #[derive(Debug)]
@@ -38,6 +38,8 @@ pub enum Answer {
     Bool(bool),
     /// Text.
     Text(String),
+    /// A list of nothing but text.
+    Texts(Vec<String>),
     /// Something else, of this type.
     Other(&'static str),
 }
@@ -99,10 +101,20 @@ impl Program {
         let answer = evaluator.value(&self.root).map(|value| match value {
             Value::Bool(value) => Answer::Bool(value),
             Value::String(text) => Answer::Text(text.as_str().to_owned()),
+            Value::List(list) => texts(&list).map_or(Answer::Other("list"), Answer::Texts),
             other => Answer::Other(other.type_name()),
         });
         Evaluation { answer, cost: evaluator.cost() }
     }
+}
+
+/// The items of a list, if all of them are text.
+fn texts(list: &List<'_>) -> Option<Vec<String>> {
+    let text = |item| match item {
+        Value::String(text) => Some(text.as_str().to_owned()),
+        _ => None,
+    };
+    list.items().ok()?.into_iter().map(text).collect()
 }
 
 fn instantiation(expression: &Expression) -> Option<String> {
