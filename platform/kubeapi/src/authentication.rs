@@ -1,7 +1,7 @@
 //! Who is asking.
 //!
-//! A client certificate that TLS has verified names user and groups; a bearer token is one of a file, a service account's, or
-//! one that lets a new node in. Who shows neither is `system:anonymous`, where the configuration lets them be. A credential
+//! A client certificate that TLS has verified names user and groups; a bearer token is one of a file, a service account's,
+//! one that lets a new node in, or one of an issuer that is believed. Who shows neither is `system:anonymous`, where the configuration lets them be. A credential
 //! that is shown and not good is refused: falling back to anonymous would hide the mistake.
 
 use std::collections::BTreeMap;
@@ -10,6 +10,7 @@ use http::HeaderMap;
 use http::header::AUTHORIZATION;
 use pilothouse_http::{Peer, PeerIdentity};
 use serde_json::{Value, json};
+use tracing::debug;
 
 use crate::authorization::{Attributes, ResourceAttributes};
 use crate::bootstrap_tokens;
@@ -28,7 +29,7 @@ pub(crate) struct User {
 
 const AUTHENTICATED: &str = "system:authenticated";
 /// What of a user's says by which credential they came.
-const CREDENTIAL: &str = "authentication.kubernetes.io/credential-id";
+pub(crate) const CREDENTIAL: &str = "authentication.kubernetes.io/credential-id";
 
 impl User {
     pub(crate) fn is_in(&self, group: &str) -> bool {
@@ -61,7 +62,7 @@ impl User {
 }
 
 /// The user behind a request, or the one it is allowed to act for.
-pub(crate) fn authenticate(
+pub(crate) async fn authenticate(
     server: &Server,
     peer: Option<&Peer>,
     headers: &HeaderMap,
@@ -77,7 +78,10 @@ pub(crate) fn authenticate(
         .authenticated(),
         (None, Some(token)) => match by_fixed_token(server, token) {
             Some(user) => user,
-            None => by_token(server, token, &[server.tokens.issuer().to_owned()])?.0,
+            None => match by_issued_token(server, token).await {
+                Some(user) => user?,
+                None => by_token(server, token, &[server.tokens.issuer().to_owned()])?.0,
+            },
         },
         (None, None) if headers.contains_key(AUTHORIZATION) => return Err(Failure::unauthorized()),
         (None, None) if server.config.anonymous.admits(path) => User::anonymous(),
@@ -99,6 +103,17 @@ fn bearer(headers: &HeaderMap) -> Option<&str> {
 pub(crate) fn by_fixed_token(server: &Server, token: &str) -> Option<User> {
     let of_file = server.static_tokens.find(token);
     of_file.or_else(|| bootstrap_tokens::find(server.storage.cache(), token, server.clock.now()))
+}
+
+/// The user of a token that names an issuer who is believed; nothing if it names none of them.
+pub(crate) async fn by_issued_token(server: &Server, token: &str) -> Option<Result<User, Failure>> {
+    let issuer = server.token_issuers.of(token)?;
+    let user = issuer.user(token, server.clock.now()).await;
+    Some(user.map_err(|problem| {
+        // Whoever shows a token is not told what is wrong with it; whoever runs the server may look.
+        debug!(problem, "a token was refused");
+        Failure::unauthorized()
+    }))
 }
 
 /// The service account that a token speaks for.

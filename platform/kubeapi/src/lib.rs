@@ -21,8 +21,9 @@
 //!
 //! Owned by `kubeapi`: `objects` (the cache follows the feed), `definitions` (custom resource definitions are accepted and
 //! served), `aggregation` (cluster roles gather the rules of others), `nodes` (what each node's pods need is kept in
-//! mind), `quotas` (what is used of each is written down), `certificates` (the serving certificate is read again), one `connection` each, and one
-//! `tunnel` for each connection that leads on to a pod or node. A watch is part of its connection.
+//! mind), `quotas` (what is used of each is written down), `certificates` (the serving certificate is read again), `issuer's keys` (of each
+//! issuer whose tokens are believed), one `connection` each, and one `tunnel` for each connection that leads on to a pod or
+//! node. A watch is part of its connection.
 
 mod admission;
 mod aggregation;
@@ -69,6 +70,7 @@ mod strategy;
 mod table;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
+mod token_issuers;
 mod tokens;
 mod types;
 mod verbs;
@@ -80,3 +82,4 @@ pub use pods::NodeDialer;
 pub use service::{Deps, Service};
 pub use static_tokens::{StaticTokens, StaticTokensError};
 pub use storage::catalog;
+pub use token_issuers::{TokenIssuers, TokenIssuersError};

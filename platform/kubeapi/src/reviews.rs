@@ -12,7 +12,7 @@ use crate::server::{Call, Server};
 use crate::status::{Cause, Failure};
 use crate::strategy;
 
-pub(crate) fn handle(call: &Call) -> Result<Response, Failure> {
+pub(crate) async fn handle(call: &Call) -> Result<Response, Failure> {
     if matches!(call.form()?, Form::Table(_)) {
         return Err(Failure::not_acceptable());
     }
@@ -45,7 +45,7 @@ pub(crate) fn handle(call: &Call) -> Result<Response, Failure> {
             if review["spec"]["token"].as_str().is_none_or(str::is_empty) {
                 return Err(Failure::bad_request("token is required for TokenReview in authentication"));
             }
-            token(&call.server, &review["spec"])
+            token(&call.server, &review["spec"]).await
         }
         _ => return Err(Failure::method_not_allowed()),
     };
@@ -143,7 +143,7 @@ fn rules(server: &Server, user: &User, spec: &Value) -> Result<Value, Failure> {
     Ok(status)
 }
 
-fn token(server: &Server, spec: &Value) -> Value {
+async fn token(server: &Server, spec: &Value) -> Value {
     let token = spec["token"].as_str().unwrap_or_default();
     let asked: Vec<String> = spec["audiences"]
         .as_array()
@@ -155,12 +155,26 @@ fn token(server: &Server, spec: &Value) -> Value {
     if let Some(user) = authentication::by_fixed_token(server, token) {
         return json!({ "authenticated": true, "user": user.to_value(), "audiences": audiences });
     }
+    if let Some(outcome) = authentication::by_issued_token(server, token).await {
+        // Such a token is for this server, whatever its audience is called; it says nothing to anybody else.
+        let own = server.tokens.issuer();
+        return match outcome {
+            Ok(user) if audiences.iter().any(|audience| audience == own) => {
+                json!({ "authenticated": true, "user": user.to_value(), "audiences": [own] })
+            }
+            Ok(_) | Err(_) => refused(),
+        };
+    }
     match authentication::by_token(server, token, &audiences) {
         Ok((user, claims)) => {
             let shared: Vec<_> =
                 claims.audiences.iter().filter(|audience| audiences.contains(audience)).collect();
             json!({ "authenticated": true, "user": user.to_value(), "audiences": shared })
         }
-        Err(_) => json!({ "user": {}, "error": "the token is not valid" }),
+        Err(_) => refused(),
     }
+}
+
+fn refused() -> Value {
+    json!({ "user": {}, "error": "the token is not valid" })
 }

@@ -25,6 +25,7 @@ use crate::services::Allocator;
 use crate::static_tokens::StaticTokens;
 use crate::status::Failure;
 use crate::storage::Storage;
+use crate::token_issuers::TokenIssuers;
 use crate::tokens::Tokens;
 use crate::{answer, connect, pages, verbs};
 
@@ -44,6 +45,7 @@ pub(crate) struct Server {
     pub(crate) catalogue: ArcSwap<Catalogue>,
     pub(crate) tokens: Tokens,
     pub(crate) static_tokens: StaticTokens,
+    pub(crate) token_issuers: TokenIssuers,
     pub(crate) authorizer: Authorizer,
     pub(crate) kubelets: Kubelets,
     pub(crate) allocator: Allocator,
@@ -101,7 +103,8 @@ pub(crate) async fn handle(State(server): State<Arc<Server>>, mut request: Reque
 async fn answered(server: Arc<Server>, request: Request, info: RequestInfo) -> Result<Response, Failure> {
     let (parts, body) = request.into_parts();
     let user =
-        authentication::authenticate(&server, parts.extensions.get::<Peer>(), &parts.headers, &info.path)?;
+        authentication::authenticate(&server, parts.extensions.get::<Peer>(), &parts.headers, &info.path)
+            .await?;
     authorized(&server, &user, &info, parts.method.as_str())?;
     let address = match &info.target {
         Target::Path => return pages::handle(&server, &info, &parts.headers).await,

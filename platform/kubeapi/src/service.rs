@@ -21,6 +21,7 @@ use crate::server::{self, Server};
 use crate::services::Allocator;
 use crate::static_tokens::StaticTokens;
 use crate::storage::Storage;
+use crate::token_issuers::{TokenIssuers, TokenIssuersError};
 use crate::tokens::Tokens;
 use crate::{admission, aggregation, authorization, bootstrap, crds};
 
@@ -73,6 +74,7 @@ struct Parts {
     built_in: Catalogue,
     tokens: Tokens,
     static_tokens: StaticTokens,
+    token_issuers: TokenIssuers,
     kubelets: Kubelets,
     /// What they are shown, if that is to be read again.
     kubelet_client: Option<CertificateSource>,
@@ -106,6 +108,7 @@ impl Service {
             built_in,
             tokens,
             static_tokens,
+            token_issuers: TokenIssuers::default(),
             kubelets,
             kubelet_client: None,
             allocator,
@@ -119,6 +122,17 @@ impl Service {
     pub fn with_static_tokens(mut self, tokens: StaticTokens) -> Self {
         self.parts.static_tokens = tokens;
         self
+    }
+
+    /// The same, and whoever shows a token of one of these issuers is let in as the user it speaks of.
+    ///
+    /// # Errors
+    ///
+    /// If one of them is the issuer of the cluster's own tokens.
+    pub fn with_token_issuers(mut self, issuers: TokenIssuers) -> Result<Self, TokenIssuersError> {
+        issuers.check_against(self.parts.tokens.issuer())?;
+        self.parts.token_issuers = issuers;
+        Ok(self)
     }
 
     /// The same, and what kubelets are shown is read again when it is replaced, as what clients are shown is.
@@ -147,6 +161,7 @@ impl Service {
             built_in,
             tokens,
             static_tokens,
+            token_issuers,
             kubelets,
             kubelet_client,
             allocator,
@@ -157,6 +172,7 @@ impl Service {
         if let Some(client) = kubelet_client {
             client.watch(&tasks);
         }
+        token_issuers.watch(&tasks);
         let server = Arc::new(Server {
             config,
             clock,
@@ -167,6 +183,7 @@ impl Service {
             built_in,
             tokens,
             static_tokens,
+            token_issuers,
             authorizer: Authorizer::default(),
             kubelets,
             allocator,

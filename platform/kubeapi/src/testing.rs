@@ -26,7 +26,11 @@ use prometheus_client::registry::Registry;
 use tempfile::TempDir;
 use tokio::net::TcpStream;
 
-use crate::{Config, Deps, NodeDialer, Service, catalog};
+use crate::{Config, Deps, NodeDialer, Service, TokenIssuers, catalog};
+
+mod issuer;
+
+pub use self::issuer::TokenIssuer;
 
 /// Far beyond anything that works.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -50,6 +54,8 @@ pub struct Options {
     /// Whose clients are believed, if not those of the cluster's own authority. Then it does not believe
     /// [`Cluster::client`].
     pub client_authorities: Option<Bundle>,
+    /// Whose tokens are believed.
+    pub token_issuers: TokenIssuers,
 }
 
 impl Default for Options {
@@ -61,6 +67,7 @@ impl Default for Options {
             kubelet_authorities: None,
             serving: None,
             client_authorities: None,
+            token_issuers: TokenIssuers::default(),
         }
     }
 }
@@ -138,7 +145,8 @@ impl Cluster {
             kubelet_authorities: options.kubelet_authorities.unwrap_or(own),
             registry: &mut Registry::default(),
         };
-        let service = Service::build(options.config, deps).await?;
+        let service =
+            Service::build(options.config, deps).await?.with_token_issuers(options.token_issuers)?;
         let address = service.local_address();
         tasks.spawn("kubeapi", OnExit::StopProcess, async move { Ok(service.run(shutdown).await?) });
         Ok(Self { address, authority, store, tasks, _directory: directory })
@@ -187,6 +195,27 @@ impl Cluster {
     /// When the names do not fit into a certificate.
     pub async fn client(&self, user: &str, groups: &[&str]) -> Result<kube::Client> {
         let config = ClientConfig::from_yaml(&self.kubeconfig(user, groups)?)?;
+        let config = kube::Config::from_custom_kubeconfig(config, &KubeConfigOptions::default()).await?;
+        Ok(kube::Client::try_from(config)?)
+    }
+
+    /// A client that shows a token.
+    ///
+    /// # Errors
+    ///
+    /// When there is no making one.
+    pub async fn client_with_token(&self, token: &str) -> Result<kube::Client> {
+        let config = Kubeconfig {
+            cluster: "test",
+            user: "bearer",
+            context: "test",
+            server: &format!("https://{}", self.address),
+            tls_server_name: None,
+            authorities: &Bundle::from(self.authority.certificate()),
+            namespace: None,
+            credential: Credential::Token(token),
+        };
+        let config = ClientConfig::from_yaml(&config.to_yaml()?)?;
         let config = kube::Config::from_custom_kubeconfig(config, &KubeConfigOptions::default()).await?;
         Ok(kube::Client::try_from(config)?)
     }

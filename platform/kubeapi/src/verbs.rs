@@ -75,7 +75,7 @@ async fn dispatch(call: Call, verb: Verb) -> Result<Response, Failure> {
         return consumption::handle(&call).await;
     }
     if call.resource.is_virtual() {
-        return reviews::handle(&call);
+        return reviews::handle(&call).await;
     }
     match (verb, call.address.subresource.as_deref()) {
         (Verb::Create, Some("binding")) => pods::bind(&call).await,

@@ -5,6 +5,7 @@
 mod access;
 mod admission;
 mod definitions;
+mod issuers;
 mod kubectl;
 mod nodes;
 mod objects;
