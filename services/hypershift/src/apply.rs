@@ -23,6 +23,19 @@ pub(crate) async fn ensure<K>(api: &Api<K>, cached: Option<Arc<K>>, desired: &K)
 where
     K: Resource<DynamicType = ()> + Clone + Debug + Serialize + DeserializeOwned,
 {
+    ensure_whole(api, cached, desired, &[]).await
+}
+
+/// The same for an object that has `places`, as JSON pointers, where nobody writes but us: what is not desired there goes.
+pub(crate) async fn ensure_whole<K>(
+    api: &Api<K>,
+    cached: Option<Arc<K>>,
+    desired: &K,
+    places: &[&str],
+) -> Result<Arc<K>, Error>
+where
+    K: Resource<DynamicType = ()> + Clone + Debug + Serialize + DeserializeOwned,
+{
     let observed = match cached {
         Some(cached) => cached,
         None => match create(api, desired).await? {
@@ -30,9 +43,9 @@ where
             None => read(api, desired).await?,
         },
     };
-    let Some(patch) = difference(&to_value(desired), &to_value(observed.as_ref())) else {
-        return Ok(observed);
-    };
+    let (mut wanted, seen) = (to_value(desired), to_value(observed.as_ref()));
+    places.iter().for_each(|place| complete(&mut wanted, &seen, place));
+    let Some(patch) = difference(&wanted, &seen) else { return Ok(observed) };
     let name = desired.name_any();
     debug!(object = %describe(desired), "changed");
     let patched = api
@@ -102,6 +115,20 @@ fn to_value<K: Serialize>(object: &K) -> Value {
     serde_json::to_value(object).unwrap_or_default()
 }
 
+/// Says of everything at a place that is observed and not desired that it is to be nothing.
+fn complete(desired: &mut Value, observed: &Value, place: &str) {
+    let (Some(seen), Some((parent, name))) = (observed.pointer(place), place.rsplit_once('/')) else {
+        return;
+    };
+    let Some(parent) = desired.pointer_mut(parent).and_then(Value::as_object_mut) else { return };
+    let wanted = parent.entry(name).or_insert(Value::Null);
+    if let (Value::Object(wanted), Value::Object(seen)) = (wanted, seen) {
+        for key in seen.keys() {
+            wanted.entry(key).or_insert(Value::Null);
+        }
+    }
+}
+
 /// What has to be merged into the observed so that it holds everything desired; `None` if it does. Lists count as a
 /// whole: they are right if they are as long and each element holds its counterpart.
 fn difference(desired: &Value, observed: &Value) -> Option<Value> {
@@ -148,6 +175,20 @@ mod tests {
         #[case] observed: Value,
         #[case] expected: Option<Value>,
     ) {
+        assert_eq!(difference(&desired, &observed), expected);
+    }
+
+    #[rstest]
+    #[case(json!({"a": {"x": "1"}}), json!({"a": {"x": "1", "y": "2"}}), Some(json!({"a": {"y": null}})))]
+    #[case(json!({}), json!({"a": {"x": "1"}}), Some(json!({"a": null})))]
+    #[case(json!({"a": {"x": "1"}}), json!({}), Some(json!({"a": {"x": "1"}})))]
+    #[case(json!({"a": {"x": "1"}}), json!({"a": {"x": "1"}, "b": 2}), None)]
+    fn what_is_ours_alone_goes_when_it_is_not_desired(
+        #[case] mut desired: Value,
+        #[case] observed: Value,
+        #[case] expected: Option<Value>,
+    ) {
+        complete(&mut desired, &observed, "/a");
         assert_eq!(difference(&desired, &observed), expected);
     }
 }

@@ -16,12 +16,14 @@ use tracing::{debug, info};
 use crate::Config;
 use crate::caches::Caches;
 use crate::error::Error;
+use crate::events::Events;
 use crate::hosted_nodes::HostedNodes;
 use crate::metrics::Metrics;
 use crate::names::{self, FINALIZER};
 use crate::pause::Pause;
 use crate::published::Published;
 
+mod authentication;
 mod blueprint;
 mod construction;
 mod deletion;
@@ -48,6 +50,7 @@ mod workload;
 use blueprint::Blueprint;
 use construction::Seen;
 pub(crate) use construction::cluster_address;
+pub(crate) use range::Range;
 use references::Sources;
 pub(crate) use references::{Kind, concerns};
 use refusal::Refusals;
@@ -65,6 +68,7 @@ pub(crate) struct HostedClusters {
     pub(crate) published: Arc<Published>,
     pub(crate) nodes: Arc<HostedNodes>,
     pub(crate) metrics: Metrics,
+    pub(crate) events: Events,
     /// Set once the priority class of control planes is known to exist.
     pub(crate) priority_class: OnceCell<()>,
 }
@@ -172,10 +176,27 @@ impl HostedClusters {
         })
     }
 
-    /// Another cluster whose control plane would be in the same namespace.
+    /// Another cluster that has what this one would have: its namespace, or its name.
     fn clash(&self, blueprint: &Blueprint) -> Option<refusal::Refusal> {
+        if let Some(refusal) = self.name_clash(blueprint) {
+            return Some(refusal);
+        }
         let namespace = self.caches.namespaces.get(&ObjectKey::cluster(&blueprint.namespace))?;
         construction::clash(&namespace, blueprint)
+    }
+
+    /// Another cluster that has the name which the owner of this one chose.
+    fn name_clash(&self, blueprint: &Blueprint) -> Option<refusal::Refusal> {
+        let name = blueprint.custom_name.as_ref()?;
+        let routes = self.caches.routes.list();
+        let other = routes.iter().find(|route| {
+            route.spec.host == *name
+                && ObjectKey::of(route.as_ref()).namespace_or_empty() != blueprint.namespace
+        })?;
+        let owner = names::cluster_of(&other.metadata).map(|owner| format!(" {owner}")).unwrap_or_default();
+        Some(refusal::Refusal::invalid(format!(
+            "spec.kubeAPIServerDNSName: `{name}` is the name of another HostedCluster{owner}; use another"
+        )))
     }
 
     /// The node pools of a cluster, as far as upgrades go.
@@ -274,6 +295,7 @@ impl HostedClusters {
             .await
             .map_err(|error| Error::management("change the status of", describe(key), error))?;
         self.metrics.changed(&cluster, before.as_ref(), self.clock.now());
+        self.events.cluster_changed(&cluster, before.as_ref());
         if is && !was {
             let correlation = names::annotation(&cluster.metadata, names::CORRELATION).unwrap_or_default();
             info!(cluster = %key, correlation, "available");

@@ -20,13 +20,14 @@
 //! # Tasks
 //!
 //! One watch per kind of what it makes, two of the Secrets and ConfigMaps of others, which clusters may name, one controller
-//! each for hosted clusters and node pools, one watch of the nodes of each hosted cluster that has node pools, and, until it
-//! is done, `supported-versions`.
+//! each for hosted clusters and node pools, one watch of the nodes of each hosted cluster that has node pools, and
+//! `supported-versions` with two watches of its own, which keeps what `hcp` reads; and `events`, which writes them.
 
 mod apply;
 mod caches;
 mod config;
 mod error;
+mod events;
 mod hosted_cluster;
 mod hosted_nodes;
 mod metrics;

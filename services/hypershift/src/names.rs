@@ -27,8 +27,18 @@ pub(crate) const DISABLE_PKI: &str = "hypershift.openshift.io/disable-pki-reconc
 pub(crate) const CERTIFICATE_VALIDITY: &str = "hypershift.openshift.io/certificate-validity";
 /// The share of its life that a leaf certificate has left when it is renewed.
 pub(crate) const CERTIFICATE_RENEWAL: &str = "hypershift.openshift.io/certificate-renewal";
-/// The priority class of the control plane's pods, instead of ours.
-pub(crate) const PRIORITY_CLASS: &str = "hypershift.openshift.io/api-critical-priority-class";
+/// The priority classes of parts of a control plane, instead of ours. In payload `light` all parts are one, and the first that
+/// is set counts.
+pub(crate) const PRIORITY_CLASSES: [&str; 3] = [
+    "hypershift.openshift.io/api-critical-priority-class",
+    "hypershift.openshift.io/etcd-priority-class",
+    "hypershift.openshift.io/control-plane-priority-class",
+];
+/// What the container of the control plane requests, as `memory=3Gi,cpu=2000m`, instead of what is usual.
+pub(crate) const RESOURCE_REQUESTS: &str =
+    "resource-request-override.hypershift.openshift.io/kube-apiserver.kube-apiserver";
+/// The namespace of the control plane stays, empty, when its cluster goes.
+pub(crate) const KEEP_NAMESPACE: &str = "hypershift.openshift.io/skip-delete-hosted-controlplane-namespace";
 /// How long a cluster's object stays when everything else is gone.
 pub(crate) const DESTROY_GRACE_PERIOD: &str = "hypershift.openshift.io/destroy-grace-period";
 /// On a Secret or ConfigMap that a cluster names, with the cluster's name behind it.
@@ -50,6 +60,8 @@ pub(crate) const API_CRITICAL: &str = "hypershift-api-critical";
 pub(crate) const CONTROL_PLANE_NODE: &str = "hypershift.openshift.io/control-plane";
 /// Service, StatefulSet and Route of an API server.
 pub(crate) const API_SERVER: &str = "kube-apiserver";
+/// The Route of an API server by the name that the cluster's owner chose.
+pub(crate) const CUSTOM_ROUTE: &str = "kube-apiserver-custom";
 /// Its port.
 pub(crate) const API_PORT: u16 = 6443;
 
@@ -61,6 +73,11 @@ pub(crate) fn control_plane_namespace(cluster: &ObjectKey) -> String {
 /// The Secret with the administrator's kubeconfig, beside the cluster.
 pub(crate) fn admin_kubeconfig(cluster: &str) -> String {
     format!("{cluster}-admin-kubeconfig")
+}
+
+/// The Secret with the administrator's kubeconfig for the name that the cluster's owner chose, beside the cluster.
+pub(crate) fn custom_admin_kubeconfig(cluster: &str) -> String {
+    format!("{cluster}-custom-admin-kubeconfig")
 }
 
 /// The cluster that made this object.

@@ -19,6 +19,7 @@ use tokio::time::timeout;
 use crate::Config;
 use crate::caches::Caches;
 use crate::error::Error;
+use crate::events::Events;
 use crate::hosted_nodes::HostedNodes;
 use crate::names;
 use crate::pause::Pause;
@@ -31,6 +32,7 @@ mod fingerprint;
 mod fleet;
 mod in_place;
 mod machine;
+mod machine_facts;
 mod machine_status;
 mod node_config;
 mod observation;
@@ -49,6 +51,7 @@ mod virtual_machine;
 mod work;
 
 use fleet::{Hosted, Member};
+use machine_facts::MachineFacts;
 use node_config::NodeConfig;
 use observation::{desired, is_available, obstacle, patches, release_of, versions};
 use plan::{Rollout, Wanted, Worker};
@@ -70,6 +73,7 @@ pub(crate) struct NodePools {
     pub(crate) config: Config,
     pub(crate) caches: Caches,
     pub(crate) nodes: Arc<HostedNodes>,
+    pub(crate) events: Events,
     /// Which token each pool's cluster is known to have.
     pub(crate) introduced: Introduced,
     pub(crate) idle: Idle,
@@ -189,6 +193,7 @@ impl NodePools {
         observed.obstacle =
             config.as_ref().err().cloned().or_else(|| obstacle(pool, cluster, release.as_ref().ok()));
         observed.workers = &workers;
+        observed.facts = Some(MachineFacts::of(&members, pool, cluster));
         observed.made_of = made_of.as_ref();
         observed.too_many_sick = diagnosis.too_many;
         if let Some(hosted) = &hosted {
@@ -333,6 +338,7 @@ impl NodePools {
             desired: desired(pool),
             made_of: None,
             workers: &[],
+            facts: None,
             user_data: None,
             join: None,
             versions: BTreeMap::new(),
@@ -354,11 +360,12 @@ impl NodePools {
         if pool.status.as_ref() == Some(&status) {
             return Ok(());
         }
-        pool.status = Some(status);
+        let before = pool.status.replace(status);
         self.pools(key)
             .replace_status(&key.name, &PostParams::default(), &pool)
             .await
             .map_err(|error| Error::management("change the status of", describe(key), error))?;
+        self.events.pool_changed(&pool, before.as_ref());
         Ok(())
     }
 

@@ -4,17 +4,18 @@ use std::time::Duration;
 use kube::Client;
 use pilothouse_informer::ObjectKey;
 use pilothouse_runtime::reconcile::{ControllerStatus, Handle, Options};
-use pilothouse_runtime::{Clock, Controller, OnExit, Shutdown, Tasks};
+use pilothouse_runtime::{Clock, Controller, Shutdown, Tasks};
 use prometheus_client::registry::Registry;
 use tokio::sync::OnceCell;
 
 use crate::caches::{Caches, Watches};
+use crate::events::Writer;
 use crate::hosted_cluster::HostedClusters;
 use crate::hosted_nodes::HostedNodes;
 use crate::metrics::Metrics;
 use crate::node_pool::{Idle, Introduced, NodePools};
 use crate::published::Published;
-use crate::{Config, Error, supported_versions};
+use crate::{Config, Error, events, supported_versions};
 
 /// How long passes that run may take to finish at shutdown.
 const DRAIN: Duration = Duration::from_secs(20);
@@ -36,6 +37,7 @@ pub struct Service {
     watches: Watches,
     caches: Caches,
     nodes: Arc<HostedNodes>,
+    events: Writer,
     clusters: Controller<HostedClusters>,
     pools: Controller<NodePools>,
 }
@@ -54,6 +56,7 @@ impl Service {
         let caches = watches.caches();
         let nodes = Arc::new(HostedNodes::default());
         let options = Options { concurrency: config.concurrency, ..Options::default() };
+        let (events, writer) = events::channel();
         let clusters = HostedClusters {
             client: client.clone(),
             clock: clock.clone(),
@@ -62,6 +65,7 @@ impl Service {
             published: Arc::new(Published::default()),
             nodes: nodes.clone(),
             metrics: Metrics::new(registry, caches.clone(), clock.clone()),
+            events: events.clone(),
             priority_class: OnceCell::new(),
         };
         let (own_client, namespace) = (client.clone(), config.namespace.clone());
@@ -71,13 +75,14 @@ impl Service {
             config,
             caches: caches.clone(),
             nodes: nodes.clone(),
+            events,
             introduced: Introduced::default(),
             idle: Idle::default(),
         };
         let clusters = Controller::new("hosted-clusters", clusters, options.clone());
         let pools = Controller::new("node-pools", pools, options);
         nodes.connect(pools.handle());
-        Ok(Self { client: own_client, namespace, watches, caches, nodes, clusters, pools })
+        Ok(Self { client: own_client, namespace, watches, caches, nodes, events: writer, clusters, pools })
     }
 
     /// What each controller is at, for the debug page and for tests that wait until nothing is left to do.
@@ -96,12 +101,10 @@ impl Service {
     ///
     /// When they did not finish in time.
     pub async fn run(self, shutdown: Shutdown) -> Result<(), Error> {
-        let Self { client, namespace, watches, caches, nodes, clusters, pools } = self;
+        let Self { client, namespace, watches, caches, nodes, events, clusters, pools } = self;
         let tasks = Tasks::new("hypershift", shutdown.clone());
-        tasks.spawn("supported-versions", OnExit::Expendable, async {
-            supported_versions::publish(client, namespace).await;
-            Ok(())
-        });
+        supported_versions::spawn(&tasks, &client, &namespace);
+        events.spawn(&tasks, client);
         watches.spawn(&tasks, &clusters.handle(), &pools.handle());
         // A pass before the caches are full would take everything for missing.
         tokio::select! {

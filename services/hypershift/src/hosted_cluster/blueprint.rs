@@ -7,16 +7,18 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Toleration;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::Resource as _;
+use pilothouse_cel::Quantity;
 use pilothouse_crds::{AvailabilityPolicy, EtcdManagementType, HostedCluster, PlatformType};
 use pilothouse_informer::ObjectKey;
 
+use super::authentication::Providers;
 use super::extras::Extras;
 use super::networks::Networks;
 use super::publishing::Publishing;
 use super::references::Reference;
 use super::refusal::{Refusal, Refusals};
 use super::upgrade::{self, Pool};
-use super::{duration, encryption};
+use super::{duration, encryption, publishing};
 use crate::Config;
 use crate::names;
 use crate::secrets::Lifetimes;
@@ -33,6 +35,8 @@ pub(crate) struct Blueprint {
     /// The namespace of the control plane.
     pub(crate) namespace: String,
     pub(crate) publishing: Publishing,
+    /// One more name of the API server, by which its owner publishes it.
+    pub(crate) custom_name: Option<String>,
     /// What the cluster as a whole is to run.
     pub(crate) release: Release,
     /// What its control plane is to run: the same, unless asked for otherwise.
@@ -52,8 +56,10 @@ pub(crate) struct Blueprint {
     pub(crate) correlation: Option<String>,
     /// More than one replica was asked for.
     pub(crate) highly_available: bool,
-    /// Tokens of others are to be accepted.
-    pub(crate) token_issuers: bool,
+    /// Whose tokens are to be believed beside its own.
+    pub(crate) token_issuers: Option<Providers>,
+    /// The file that says so, once it was written.
+    pub(crate) authentication: Option<String>,
     /// Everything that the specification names.
     pub(crate) references: Vec<Reference>,
     /// The keys that secrets are to be encrypted with.
@@ -68,6 +74,8 @@ pub(crate) struct Blueprint {
     pub(crate) node_selector: BTreeMap<String, String>,
     pub(crate) tolerations: Vec<Toleration>,
     pub(crate) priority_class: String,
+    /// What its container requests, where that is not the usual.
+    pub(crate) requests: BTreeMap<String, String>,
     /// What was asked for and is not done; the cluster goes on with what it has.
     pub(crate) complaints: Refusals,
 }
@@ -96,13 +104,17 @@ impl Blueprint {
         }
         let networks = Networks::read(&spec.networking, &mut refusals);
         let services = networks.as_ref().map(|networks| &networks.services);
-        let publishing = Publishing::read(cluster, services, config, &mut refusals);
+        let published = Publishing::read(cluster, services, config, &mut refusals);
+        let custom_name = spec.kube_api_server_dns_name.clone().filter(|name| !name.is_empty());
+        refusals.keep(custom_name.as_deref().map_or(Ok(()), publishing::check_custom_name));
         let extras = refusals.keep(Extras::read(spec)).unwrap_or_default();
         refusals.keep(extras.check_encryption());
+        let token_issuers = refusals.keep(Providers::read(&extras.configuration, &spec.issuer_url)).flatten();
         refusals.keep(check_issuer(&spec.issuer_url));
         refusals.keep(check_cluster_id(spec.cluster_id.as_deref()));
         let lifetimes = refusals.keep(lifetimes(cluster));
         refusals.keep(destroy_grace_period(cluster));
+        let requests = refusals.keep(requests(cluster)).unwrap_or_default();
         let storage =
             spec.etcd.managed.as_ref().and_then(|managed| managed.storage.persistent_volume.clone());
         let storage = storage.unwrap_or_default();
@@ -115,8 +127,8 @@ impl Blueprint {
             )));
         }
         let annotation = |key| names::annotation(&cluster.metadata, key).map(str::to_owned);
-        let (Some(networks), Some(publishing), Some((release, control_plane_release)), Some(lifetimes), true) =
-            (networks, publishing, releases, lifetimes, refusals.is_empty())
+        let (Some(networks), Some(published), Some((release, control_plane_release)), Some(lifetimes), true) =
+            (networks, published, releases, lifetimes, refusals.is_empty())
         else {
             return Err(refusals);
         };
@@ -124,7 +136,8 @@ impl Blueprint {
         Ok(Self {
             owner: cluster.controller_owner_ref(&()),
             namespace,
-            publishing,
+            publishing: published,
+            custom_name,
             release,
             control_plane_release,
             first_service_address: networks.services.first(),
@@ -138,7 +151,8 @@ impl Blueprint {
             restart_date: annotation(names::RESTART_DATE),
             correlation: annotation(names::CORRELATION),
             highly_available: spec.controller_availability_policy == AvailabilityPolicy::HighlyAvailable,
-            token_issuers: extras.has_token_issuers(),
+            token_issuers,
+            authentication: None,
             references: Reference::all(spec, &extras),
             encrypts_with: encryption.active().map(str::to_owned),
             encryption,
@@ -147,8 +161,11 @@ impl Blueprint {
             labels: extras.labels,
             node_selector: extras.node_selector,
             tolerations: extras.tolerations,
-            priority_class: annotation(names::PRIORITY_CLASS)
+            priority_class: names::PRIORITY_CLASSES
+                .into_iter()
+                .find_map(annotation)
                 .unwrap_or_else(|| names::API_CRITICAL.to_owned()),
+            requests,
             complaints,
             cluster: key,
         })
@@ -166,7 +183,12 @@ impl Blueprint {
             self.restart_date.as_deref().unwrap_or_default(),
         ];
         // What only some clusters have comes last, so that it changes nothing for the others.
-        let sometimes = [self.signing_key.as_deref(), self.encrypts_with.as_deref(), self.signers.as_deref()];
+        let sometimes = [
+            self.signing_key.as_deref(),
+            self.encrypts_with.as_deref(),
+            self.signers.as_deref(),
+            self.authentication.as_deref(),
+        ];
         names::stable_hash(always.into_iter().chain(sometimes.into_iter().flatten()))
     }
 }
@@ -175,6 +197,25 @@ impl Blueprint {
 pub(crate) fn destroy_grace_period(cluster: &HostedCluster) -> Result<Option<Duration>, Refusal> {
     let text = names::annotation(&cluster.metadata, names::DESTROY_GRACE_PERIOD);
     text.map(|text| annotated_duration(names::DESTROY_GRACE_PERIOD, text)).transpose()
+}
+
+/// What the container requests, as an annotation says.
+fn requests(cluster: &HostedCluster) -> Result<BTreeMap<String, String>, Refusal> {
+    let Some(text) = names::annotation(&cluster.metadata, names::RESOURCE_REQUESTS) else {
+        return Ok(BTreeMap::new());
+    };
+    let request = |entry: &str| {
+        let (name, amount) = entry.split_once('=')?;
+        let (name, amount) = (name.trim(), amount.trim());
+        let known = ["cpu", "memory"].contains(&name) && Quantity::parse(amount).is_ok();
+        known.then(|| (name.to_owned(), amount.to_owned()))
+    };
+    text.split(',').map(request).collect::<Option<_>>().ok_or_else(|| {
+        Refusal::invalid(format!(
+            "annotation {}: `{text}` is no list of requests such as memory=64Mi,cpu=100m",
+            names::RESOURCE_REQUESTS
+        ))
+    })
 }
 
 /// How long certificates live, as the annotations say.

@@ -22,7 +22,7 @@ use super::pki::Signers;
 use super::publishing::Endpoint;
 use super::references::{ENCRYPTION_KEY_BYTES, Sources};
 use super::refusal::{Refusal, Refusals};
-use super::{HostedClusters, manifests, status, workload};
+use super::{HostedClusters, authentication, manifests, status, workload};
 use crate::apply;
 use crate::error::Error;
 use crate::names::{self, API_SERVER};
@@ -71,15 +71,17 @@ impl HostedClusters {
             Keyring { client: &self.client, cache: &self.caches.secrets, clock: &self.clock, namespace };
         let service = manifests::service(blueprint);
         let settled = status::is_settled(cluster.status.as_ref(), blueprint);
-        let (service, (), (), (), (), signers, keys) = try_join!(
+        let (service, (), (), (), (), signers, keys, authentication) = try_join!(
             apply::ensure(&services, self.caches.services.get(&here(API_SERVER)), &service),
-            self.ensure_route(blueprint),
+            self.ensure_routes(blueprint),
             self.ensure_priority_class(),
             self.ensure_control_plane(cluster, blueprint),
             sources.copy(&self.client, &self.caches, blueprint),
             Signers::ensure(&keyring, blueprint),
             self.ensure_encryption_keys(blueprint, sources, settled),
+            self.ensure_authentication(blueprint, sources),
         )?;
+        blueprint.authentication = authentication;
         let (encrypts_with, refused) = keys;
         blueprint.encrypts_with = encrypts_with;
         refused.into_iter().for_each(|refusal| seen.complaints.add(refusal));
@@ -115,7 +117,12 @@ impl HostedClusters {
         let stateful_set = workload::stateful_set(blueprint, &self.config.image);
         try_join!(
             self.ensure_kubeconfigs(&kubeconfigs),
-            apply::ensure(&stateful_sets, self.caches.stateful_sets.get(&here(API_SERVER)), &stateful_set),
+            apply::ensure_whole(
+                &stateful_sets,
+                self.caches.stateful_sets.get(&here(API_SERVER)),
+                &stateful_set,
+                &workload::OURS,
+            ),
         )?;
         seen.kubeconfig = true;
 
@@ -148,16 +155,22 @@ impl HostedClusters {
         Ok((address, endpoint))
     }
 
-    async fn ensure_route(&self, blueprint: &Blueprint) -> Result<(), Error> {
+    async fn ensure_routes(&self, blueprint: &Blueprint) -> Result<(), Error> {
         let routes: Api<Route> = Api::namespaced(self.client(), &blueprint.namespace);
-        let cached = self.caches.routes.get(&ObjectKey::namespaced(&blueprint.namespace, API_SERVER));
-        match manifests::route(blueprint) {
-            Some(route) => apply::ensure(&routes, cached, &route).await.map(|_| ()),
-            None if cached.is_some() => {
-                apply::ensure_deleted(&routes, API_SERVER, &DeleteParams::default()).await
+        let ensured = manifests::routes(blueprint).map(|(name, route)| {
+            let routes = &routes;
+            let cached = self.caches.routes.get(&ObjectKey::namespaced(&blueprint.namespace, name));
+            async move {
+                match route {
+                    Some(route) => apply::ensure(routes, cached, &route).await.map(|_| ()),
+                    None if cached.is_some() => {
+                        apply::ensure_deleted(routes, name, &DeleteParams::default()).await
+                    }
+                    None => Ok(()),
+                }
             }
-            None => Ok(()),
-        }
+        });
+        try_join_all(ensured).await.map(|_| ())
     }
 
     /// Once in the life of the operator: no pod with a class that is not there is accepted.
@@ -212,14 +225,41 @@ impl HostedClusters {
         Ok((KeyFile::read(Some(&kept)).and_then(|file| file.active()), None))
     }
 
+    /// The file about issuers of tokens, and what is in it. One whose authorities are missing stays as it is.
+    async fn ensure_authentication(
+        &self,
+        blueprint: &Blueprint,
+        sources: &Sources,
+    ) -> Result<Option<String>, Error> {
+        let name = authentication::CONFIG_MAP;
+        let api: Api<ConfigMap> = Api::namespaced(self.client(), &blueprint.namespace);
+        let cached = self.caches.config_maps.get(&ObjectKey::namespaced(&blueprint.namespace, name));
+        let Some(issuers) = &blueprint.token_issuers else {
+            if cached.is_some() {
+                apply::ensure_deleted(&api, name, &DeleteParams::default()).await?;
+            }
+            return Ok(None);
+        };
+        let kept = || cached.as_ref()?.data.as_ref()?.get(authentication::FILE).cloned();
+        let Some(file) = issuers.file(sources).or_else(kept) else { return Ok(None) };
+        apply::ensure(&api, cached, &manifests::authentication(blueprint, file.clone())).await?;
+        Ok(Some(file))
+    }
+
     async fn ensure_kubeconfigs(&self, kubeconfigs: &Kubeconfigs) -> Result<(), Error> {
-        let all = std::iter::once(&kubeconfigs.beside).chain(&kubeconfigs.in_namespace);
-        let ensured = all.map(|secret| async move {
+        let ensured = kubeconfigs.secrets.iter().map(|secret| async move {
             let key = ObjectKey::of(secret);
             let api: Api<Secret> = Api::namespaced(self.client(), key.namespace_or_empty());
-            apply::ensure(&api, self.caches.secrets.get(&key), secret).await
+            apply::ensure(&api, self.caches.secrets.get(&key), secret).await.map(|_| ())
         });
-        try_join_all(ensured).await.map(|_| ())
+        let dropped = kubeconfigs.unwanted.iter().map(|key| async move {
+            if self.caches.secrets.get(key).is_none() {
+                return Ok(());
+            }
+            let api: Api<Secret> = Api::namespaced(self.client(), key.namespace_or_empty());
+            apply::ensure_deleted(&api, &key.name, &DeleteParams::default()).await
+        });
+        futures::try_join!(try_join_all(ensured), try_join_all(dropped)).map(|_| ())
     }
 
     /// Nodes are watched while there are pools that want to know of them.

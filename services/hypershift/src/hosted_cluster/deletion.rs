@@ -15,6 +15,8 @@ pub(crate) enum Step {
     DeleteNamespace,
     /// It is going.
     AwaitNamespace,
+    /// It stays, and this is still in it.
+    Empty(Vec<String>),
     /// Nothing is left.
     Release,
 }
@@ -26,8 +28,8 @@ pub(crate) struct Remaining {
     pub(crate) going: bool,
 }
 
-/// Decides from what is still there.
-pub(crate) fn next(pools: &[Remaining], namespace: Option<&Remaining>) -> Step {
+/// Decides from what is still there. `kept` is what of ours is still in a namespace that is to stay.
+pub(crate) fn next(pools: &[Remaining], namespace: Option<&Remaining>, kept: Option<&[String]>) -> Step {
     let waiting: Vec<_> = pools.iter().filter(|pool| !pool.going).map(|pool| pool.name.clone()).collect();
     if !waiting.is_empty() {
         return Step::DeletePools(waiting);
@@ -35,10 +37,11 @@ pub(crate) fn next(pools: &[Remaining], namespace: Option<&Remaining>) -> Step {
     if !pools.is_empty() {
         return Step::AwaitPools(pools.iter().map(|pool| pool.name.clone()).collect());
     }
-    match namespace {
-        Some(namespace) if namespace.going => Step::AwaitNamespace,
-        Some(_) => Step::DeleteNamespace,
-        None => Step::Release,
+    match (namespace, kept) {
+        (Some(namespace), _) if namespace.going => Step::AwaitNamespace,
+        (Some(_), Some([])) | (None, _) => Step::Release,
+        (Some(_), Some(left)) => Step::Empty(left.to_vec()),
+        (Some(_), None) => Step::DeleteNamespace,
     }
 }
 
@@ -63,6 +66,19 @@ mod tests {
         #[case] namespace: Option<Remaining>,
         #[case] step: Step,
     ) {
-        assert_eq!(next(pools, namespace.as_ref()), step);
+        assert_eq!(next(pools, namespace.as_ref(), None), step);
+    }
+
+    #[test]
+    fn a_namespace_that_is_to_stay_is_emptied() {
+        let (here, going) = (remaining("n", false), remaining("n", true));
+        let left = ["Pod a".to_owned()];
+        assert_eq!(next(&[], Some(&here), Some(&left)), Step::Empty(left.to_vec()));
+        assert_eq!(next(&[], Some(&here), Some(&[])), Step::Release);
+        assert_eq!(next(&[], Some(&going), Some(&left)), Step::AwaitNamespace);
+        assert_eq!(
+            next(&[remaining("a", true)], Some(&here), Some(&left)),
+            Step::AwaitPools(vec!["a".into()])
+        );
     }
 }

@@ -1,13 +1,21 @@
 //! Taking a hosted cluster apart, one step per pass.
 
+use std::fmt::Debug;
+
 use futures::try_join;
 use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::api::core::v1::{Namespace, Secret};
+use k8s_openapi::NamespaceResourceScope;
+use k8s_openapi::api::apps::v1::StatefulSet;
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod, Secret, Service};
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 use kube::{Api, ResourceExt as _};
-use pilothouse_crds::{Condition, ConditionStatus, HostedCluster, NodePool, find_condition, set_condition};
+use pilothouse_crds::{
+    Condition, ConditionStatus, HostedCluster, HostedControlPlane, NodePool, Route, find_condition,
+    set_condition,
+};
 use pilothouse_informer::ObjectKey;
 use pilothouse_runtime::Next;
+use serde::de::DeserializeOwned;
 use serde_json::json;
 use tracing::{info, warn};
 
@@ -50,7 +58,13 @@ impl HostedClusters {
             name: namespace.clone(),
             going: found.metadata.deletion_timestamp.is_some(),
         });
-        let step = deletion::next(&remaining, control_plane.as_ref());
+        let stays =
+            names::annotation(&cluster.metadata, names::KEEP_NAMESPACE).is_some_and(|value| value != "false");
+        let kept = match &control_plane {
+            Some(_) if stays && remaining.is_empty() => Some(self.empty_namespace(&namespace).await?),
+            _ => None,
+        };
+        let step = deletion::next(&remaining, control_plane.as_ref(), kept.as_deref());
         let waiting = match step {
             Step::DeletePools(names) => {
                 for name in &names {
@@ -70,6 +84,11 @@ impl HostedClusters {
             Step::AwaitNamespace => {
                 ("WaitingForNamespace", format!("namespace {namespace} is being deleted"))
             }
+            Step::Empty(left) => {
+                self.forget(key).await;
+                let left = left.join(", ");
+                ("WaitingForControlPlane", format!("namespace {namespace} stays; still in it: {left}"))
+            }
             Step::Release => {
                 self.forget(key).await;
                 return Box::pin(self.release(key, cluster)).await;
@@ -77,6 +96,44 @@ impl HostedClusters {
         };
         self.write_destroyed(key, cluster, ConditionStatus::False, waiting.0, waiting.1).await?;
         Ok(Next::Done)
+    }
+
+    /// Takes what is ours out of a namespace that is to stay. Says what is still in it.
+    async fn empty_namespace(&self, namespace: &str) -> Result<Vec<String>, Error> {
+        let left = try_join!(
+            self.remove_all::<StatefulSet>(namespace),
+            self.remove_all::<Pod>(namespace),
+            self.remove_all::<Service>(namespace),
+            self.remove_all::<Route>(namespace),
+            self.remove_all::<HostedControlPlane>(namespace),
+            self.remove_all::<ConfigMap>(namespace),
+            self.remove_all::<Secret>(namespace),
+        )?;
+        let (stateful_sets, pods, services, routes, control_planes, config_maps, secrets) = left;
+        Ok([stateful_sets, pods, services, routes, control_planes, config_maps, secrets].concat())
+    }
+
+    /// Asks all of ours of a kind to go. Says which are still there.
+    async fn remove_all<K>(&self, namespace: &str) -> Result<Vec<String>, Error>
+    where
+        K: kube::Resource<DynamicType = (), Scope = NamespaceResourceScope>
+            + Clone
+            + Debug
+            + DeserializeOwned,
+    {
+        let api: Api<K> = Api::namespaced(self.client(), namespace);
+        let ours = ListParams::default().labels(&format!("{}={}", names::MANAGED_BY, names::OPERATOR));
+        let found = api.list(&ours).await;
+        let found =
+            found.map_err(|error| Error::management("show what is left in", namespace.to_owned(), error))?;
+        let mut left = Vec::new();
+        for object in found {
+            if object.meta().deletion_timestamp.is_none() {
+                apply::ensure_deleted(&api, &object.name_any(), &DeleteParams::background()).await?;
+            }
+            left.push(format!("{} {}", K::kind(&()), object.name_any()));
+        }
+        Ok(left)
     }
 
     /// Nothing is left: the cluster may go, as soon as nobody wants to look at it any more.

@@ -56,12 +56,6 @@ impl Extras {
         named
     }
 
-    /// Whether tokens of others are to be accepted.
-    pub(crate) fn has_token_issuers(&self) -> bool {
-        let providers = &self.configuration["authentication"]["oidcProviders"];
-        providers.as_array().is_some_and(|providers| !providers.is_empty())
-    }
-
     /// What is wrong with `spec.secretEncryption`.
     pub(crate) fn check_encryption(&self) -> Result<(), Refusal> {
         let Some(encryption) = &self.secret_encryption else { return Ok(()) };

@@ -9,7 +9,7 @@ use pilothouse_crds::{
 use pilothouse_informer::ObjectKey;
 
 use super::blueprint::Blueprint;
-use super::{HostedClusters, history, manifests};
+use super::{HostedClusters, history, kubeconfigs, manifests};
 use crate::apply;
 use crate::error::Error;
 
@@ -28,6 +28,10 @@ const SHARED: [&str; 11] = [
     "ControlPlaneHighlyAvailable",
 ];
 
+/// Parts of a specification that may be taken back.
+const OPTIONAL: [&str; 4] =
+    ["/spec/kubeAPIServerDNSName", "/spec/configuration", "/spec/nodeSelector", "/spec/labels"];
+
 impl HostedClusters {
     pub(super) async fn ensure_control_plane(
         &self,
@@ -38,7 +42,8 @@ impl HostedClusters {
         let mut desired = HostedControlPlane::new(&blueprint.cluster.name, spec);
         desired.metadata = manifests::in_namespace(blueprint, &blueprint.cluster.name);
         let api = self.control_planes(blueprint);
-        apply::ensure(&api, self.caches.control_planes.get(&ObjectKey::of(&desired)), &desired).await?;
+        let cached = self.caches.control_planes.get(&ObjectKey::of(&desired));
+        apply::ensure_whole(&api, cached, &desired, &OPTIONAL).await?;
         Ok(())
     }
 
@@ -98,6 +103,10 @@ fn of_cluster(status: &HostedClusterStatus) -> HostedControlPlaneStatus {
             .kubeconfig
             .as_ref()
             .map(|_| KeyReference { name: "admin-kubeconfig".to_owned(), key: "kubeconfig".to_owned() }),
+        custom_kubeconfig: status
+            .custom_kubeconfig
+            .as_ref()
+            .map(|_| KeyReference { name: kubeconfigs::CUSTOM.to_owned(), key: "kubeconfig".to_owned() }),
         conditions: status
             .conditions
             .iter()

@@ -1,6 +1,7 @@
 //! The administrator's way in, from wherever they are.
 
 use k8s_openapi::api::core::v1::Secret;
+use pilothouse_informer::ObjectKey;
 use pilothouse_pki::{Bundle, Credential, Identity, Kubeconfig};
 
 use super::blueprint::Blueprint;
@@ -12,13 +13,17 @@ use crate::secrets;
 
 /// The key of a kubeconfig in its Secret, except where Cluster API says otherwise.
 const KEY: &str = "kubeconfig";
+/// The one for the name that the cluster's owner chose, in the namespace of the control plane.
+pub(crate) const CUSTOM: &str = "custom-admin-kubeconfig";
 
 /// Kubeconfigs of one administrator.
 pub(crate) struct Kubeconfigs {
     /// From outside, as everybody is given it.
     pub(crate) published: String,
-    pub(crate) beside: Secret,
-    pub(crate) in_namespace: Vec<Secret>,
+    /// The Secrets with them, beside the cluster and in its namespace.
+    pub(crate) secrets: Vec<Secret>,
+    /// Secrets that are not to be there any more, if they are.
+    pub(crate) unwanted: Vec<ObjectKey>,
 }
 
 impl Kubeconfigs {
@@ -51,19 +56,29 @@ impl Kubeconfigs {
             let metadata = manifests::in_namespace(blueprint, name);
             secrets::secret(metadata, "Opaque", [(key, text.as_bytes().to_vec())])
         };
-        let in_namespace = vec![
+        let mut secrets = vec![
+            beside(blueprint, &names::admin_kubeconfig(&blueprint.cluster.name), &published),
             secret("admin-kubeconfig", KEY, &published),
             secret("service-network-admin-kubeconfig", KEY, &in_service_network),
             secret("localhost-kubeconfig", KEY, &on_localhost),
             secret(&format!("{infra_id}-kubeconfig"), "value", &for_cluster_api),
         ];
-        Ok(Self { beside: beside(blueprint, &published), published, in_namespace })
+        let custom = names::custom_admin_kubeconfig(&blueprint.cluster.name);
+        let mut unwanted = Vec::new();
+        if let Some(name) = &blueprint.custom_name {
+            let by_name = write(&endpoint.by_name(name), None)?;
+            secrets.push(beside(blueprint, &custom, &by_name));
+            secrets.push(secret(CUSTOM, KEY, &by_name));
+        } else {
+            unwanted.push(ObjectKey::namespaced(blueprint.cluster.namespace_or_empty(), &custom));
+            unwanted.push(ObjectKey::namespaced(&blueprint.namespace, CUSTOM));
+        }
+        Ok(Self { published, secrets, unwanted })
     }
 }
 
 /// Beside the cluster, and going with it.
-fn beside(blueprint: &Blueprint, kubeconfig: &str) -> Secret {
-    let name = names::admin_kubeconfig(&blueprint.cluster.name);
-    let metadata = manifests::beside(blueprint, &name);
+fn beside(blueprint: &Blueprint, name: &str, kubeconfig: &str) -> Secret {
+    let metadata = manifests::beside(blueprint, name);
     secrets::secret(metadata, "Opaque", [(KEY, kubeconfig.as_bytes().to_vec())])
 }

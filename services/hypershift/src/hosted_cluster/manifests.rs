@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use super::blueprint::Blueprint;
 use super::publishing::Publishing;
-use super::{encryption, pki};
+use super::{authentication, encryption, pki};
 use crate::error::Error;
 use crate::names::{self, API_PORT, API_SERVER};
 use crate::secrets;
@@ -19,6 +19,7 @@ use crate::secrets;
 pub(super) const SETTINGS: &str = "control-plane.toml";
 pub(super) const SETTINGS_FOLDER: &str = "/etc/pilothouse";
 pub(super) const PKI_FOLDER: &str = "/etc/kubernetes/pki";
+pub(super) const AUTHENTICATION_FOLDER: &str = "/etc/kubernetes/auth";
 pub(super) const KEYS_FOLDER: &str = "/etc/kubernetes/encryption";
 pub(super) const DATA_FOLDER: &str = "/var/lib/pilothouse";
 
@@ -44,6 +45,8 @@ struct Settings<'a> {
     public_server: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     key_file: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    authentication_config: Option<String>,
 }
 
 pub(crate) fn namespace(blueprint: &Blueprint) -> Namespace {
@@ -72,21 +75,30 @@ pub(crate) fn service(blueprint: &Blueprint) -> Service {
     }
 }
 
-/// The name at the gateway, if that is how the API server is published.
-pub(crate) fn route(blueprint: &Blueprint) -> Option<Route> {
-    let Publishing::Route { host } = &blueprint.publishing else { return None };
+/// The names at the gateway, if that is how the API server is published: each Route that there may be, and its host.
+pub(crate) fn routes(blueprint: &Blueprint) -> [(&'static str, Option<Route>); 2] {
+    let host = match &blueprint.publishing {
+        Publishing::Route { host } => Some(host),
+        Publishing::LoadBalancer { .. } | Publishing::NodePort { .. } => None,
+    };
+    let custom = blueprint.custom_name.as_ref().filter(|name| host.is_some_and(|host| host != *name));
+    let route = |name, host: Option<&String>| (name, host.map(|host| route(blueprint, name, host)));
+    [route(API_SERVER, host), route(names::CUSTOM_ROUTE, custom)]
+}
+
+fn route(blueprint: &Blueprint, name: &str, host: &str) -> Route {
     let mut route = Route::new(
-        API_SERVER,
+        name,
         RouteSpec {
-            host: host.clone(),
+            host: host.to_owned(),
             to: RouteTargetReference::service(API_SERVER),
             port: Some(RoutePort { target_port: IntOrString::Int(API_PORT.into()) }),
             tls: Some(RouteTls { termination: RouteTermination::Passthrough, other: BTreeMap::new() }),
             other: BTreeMap::new(),
         },
     );
-    route.metadata = in_namespace(blueprint, API_SERVER);
-    Some(route)
+    route.metadata = in_namespace(blueprint, name);
+    route
 }
 
 pub(crate) fn config_map(
@@ -115,6 +127,10 @@ pub(crate) fn config_map(
         signing_key: in_pki(pki::CLIENT_AUTHORITY, secrets::AUTHORITY_KEY),
         public_server: format!("https://{service_address}:{API_PORT}"),
         key_file: blueprint.encryption.active().map(|_| format!("{KEYS_FOLDER}/{}", encryption::KEYS)),
+        authentication_config: blueprint
+            .authentication
+            .as_ref()
+            .map(|_| format!("{AUTHENTICATION_FOLDER}/{}", authentication::FILE)),
     };
     let settings =
         toml::to_string(&settings).map_err(|source| Error::Settings(API_SERVER.to_owned(), source))?;
@@ -128,6 +144,15 @@ pub(crate) fn config_map(
         data: Some(data.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()),
         ..ConfigMap::default()
     })
+}
+
+/// Whose tokens the API server believes.
+pub(crate) fn authentication(blueprint: &Blueprint, file: String) -> ConfigMap {
+    ConfigMap {
+        metadata: in_namespace(blueprint, authentication::CONFIG_MAP),
+        data: Some(BTreeMap::from([(authentication::FILE.to_owned(), file)])),
+        ..ConfigMap::default()
+    }
 }
 
 /// Metadata of an object in the control plane's namespace.

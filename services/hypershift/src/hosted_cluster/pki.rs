@@ -172,6 +172,7 @@ fn serving_request(
     ];
     let mut names = names.iter().map(AlternativeName::dns).collect::<Result<Vec<_>, _>>()?;
     names.extend(endpoint.name());
+    names.extend(blueprint.custom_name.as_ref().map(AlternativeName::dns).transpose()?);
     names.push(blueprint.first_service_address.into());
     names.push(service.into());
     names.push(IpAddr::from(Ipv4Addr::LOCALHOST).into());

@@ -145,6 +145,11 @@ impl Endpoint {
         Self { server: format!("https://{bracketed}:{port}"), host, port, server_name: None }
     }
 
+    /// Where a kubeconfig sends its reader who comes by this name.
+    pub(crate) fn by_name(&self, name: &str) -> String {
+        format!("https://{name}:{}", self.port)
+    }
+
     /// What the serving certificate must say for clients that come this way.
     pub(crate) fn name(&self) -> Option<AlternativeName> {
         match self.host.parse::<IpAddr>() {
@@ -194,6 +199,26 @@ fn asked_host(strategy: Option<&PublishingStrategy>) -> Option<String> {
         PublishingType::NodePort | PublishingType::None | PublishingType::S3 => None,
     }
     .filter(|host| !host.is_empty())
+}
+
+/// What is wrong with `spec.kubeAPIServerDNSName`: it has to be a name that only its owner can lead to the API server.
+pub(crate) fn check_custom_name(name: &str) -> Result<(), Refusal> {
+    let refused = |problem: &str| {
+        Err(Refusal::invalid(format!(
+            "spec.kubeAPIServerDNSName: `{name}` {problem}; use one such as api.example.com"
+        )))
+    };
+    if name.parse::<IpAddr>().is_ok() {
+        return refused("is an address, not a name");
+    }
+    if AlternativeName::dns(name).is_err() || name.contains('*') {
+        return refused("is no DNS name");
+    }
+    let inside = [".svc", ".cluster.local", ".localhost"];
+    if !name.contains('.') || inside.iter().any(|suffix| name.ends_with(suffix)) {
+        return refused("is a name that means something else inside of clusters");
+    }
+    Ok(())
 }
 
 /// The name at the gateway: the one asked for, or `api.<prefix>.<base domain>`.

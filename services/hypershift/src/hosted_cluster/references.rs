@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use super::blueprint::Blueprint;
 use super::extras::Extras;
 use super::refusal::{Refusal, Refusals};
-use super::{encryption, manifests, pki};
+use super::{authentication, encryption, kubeconfigs, manifests, pki};
 use crate::apply;
 use crate::caches::Caches;
 use crate::error::{Error, is_missing};
@@ -30,8 +30,10 @@ use crate::secrets;
 pub(crate) const ENCRYPTION_KEY_BYTES: usize = 32;
 
 /// What a control plane's namespace has by these names is not to be replaced by a copy.
-const RESERVED: [&str; 17] = [
+const RESERVED: [&str; 19] = [
     names::API_SERVER,
+    authentication::CONFIG_MAP,
+    kubeconfigs::CUSTOM,
     pki::ROOT_AUTHORITY,
     pki::CLIENT_AUTHORITY,
     pki::ADMIN_AUTHORITY,
@@ -68,6 +70,8 @@ pub(crate) enum Purpose {
     EncryptionKey,
     /// Part of `spec.configuration`; the copy has the same name.
     Configuration,
+    /// The same: the authorities of somebody who issues tokens.
+    IssuerAuthority,
 }
 
 /// One object that a specification names.
@@ -117,7 +121,9 @@ impl Reference {
             add(Kind::Secret, name, Purpose::EncryptionKey, field);
         }
         for (kind, name, field) in of_configuration(&extras.configuration) {
-            add(kind, &name, Purpose::Configuration, &field);
+            let of_issuer = field.ends_with(".issuerCertificateAuthority");
+            let purpose = if of_issuer { Purpose::IssuerAuthority } else { Purpose::Configuration };
+            add(kind, &name, purpose, &field);
         }
         all
     }
@@ -136,7 +142,7 @@ impl Reference {
             Purpose::PullSecret => Some(".dockerconfigjson"),
             Purpose::SshKey => Some("id_rsa.pub"),
             Purpose::SigningKey | Purpose::EncryptionKey => Some("key"),
-            Purpose::TrustBundle => Some("ca-bundle.crt"),
+            Purpose::TrustBundle | Purpose::IssuerAuthority => Some("ca-bundle.crt"),
             Purpose::Configuration => None,
         }
     }
@@ -144,7 +150,8 @@ impl Reference {
     /// What is wrong with what was found.
     fn check(&self, namespace: &str, data: &BTreeMap<String, Vec<u8>>) -> Result<(), Refusal> {
         let described = self.describe(namespace);
-        if self.purpose == Purpose::Configuration && RESERVED.contains(&self.name.as_str()) {
+        let same_name = matches!(self.purpose, Purpose::Configuration | Purpose::IssuerAuthority);
+        if same_name && RESERVED.contains(&self.name.as_str()) {
             return Err(Refusal::invalid(format!(
                 "{described} has the name of something that every control plane has; use another"
             )));
@@ -162,7 +169,7 @@ impl Reference {
             Purpose::SigningKey => {
                 PrivateKey::from_pem(value).err().map(|_| "is no private key in PEM".to_owned())
             }
-            Purpose::TrustBundle => Bundle::from_pem(value)
+            Purpose::TrustBundle | Purpose::IssuerAuthority => Bundle::from_pem(value)
                 .err()
                 .map(|_| "holds no certificates of authorities in PEM".to_owned()),
             Purpose::EncryptionKey => (value.len() != ENCRYPTION_KEY_BYTES)
@@ -241,6 +248,17 @@ impl Sources {
         found.and_then(|(_, found)| found.data.get("key")).map(Vec::as_slice)
     }
 
+    /// The authorities of somebody who issues tokens, in PEM.
+    pub(crate) fn issuer_authority(&self, name: &str) -> Option<String> {
+        let found = self
+            .found
+            .iter()
+            .find(|(reference, _)| reference.purpose == Purpose::IssuerAuthority && reference.name == name);
+        let (reference, found) = found?;
+        let pem = found.data.get(reference.key()?)?;
+        Some(String::from_utf8_lossy(pem).into_owned())
+    }
+
     /// A key that was made here.
     pub(crate) fn add_encryption_key(&mut self, name: String, key: Vec<u8>) {
         let field = String::new();
@@ -301,7 +319,7 @@ async fn copy_one(
         Purpose::SshKey => ("ssh-key", "Opaque"),
         Purpose::SigningKey => (pki::SERVICE_ACCOUNT, "Opaque"),
         Purpose::TrustBundle => ("user-ca-bundle", ""),
-        Purpose::Configuration => (reference.name.as_str(), "Opaque"),
+        Purpose::Configuration | Purpose::IssuerAuthority => (reference.name.as_str(), "Opaque"),
         // They are in one file, in the order in which they were in use.
         Purpose::EncryptionKey => return Ok(()),
     };

@@ -8,6 +8,7 @@ use pilothouse_crds::{
     Condition, ConditionStatus, ControlPlaneEndpoint, HostedClusterStatus, Reference, set_condition,
 };
 
+use super::authentication::Providers;
 use super::blueprint::Blueprint;
 use super::publishing::Endpoint;
 use super::refusal::Refusals;
@@ -33,7 +34,11 @@ const NOT_APPLICABLE: [(&str, &str); 13] = [
 ];
 
 /// What is only known by looking at what runs.
-const MEASURED: [&str; 4] = ["Available", "Degraded", "InfrastructureReady", "KubeAPIServerAvailable"];
+const MEASURED: [&str; 5] =
+    ["Available", "Degraded", "InfrastructureReady", "KubeAPIServerAvailable", VALID_OIDC];
+
+/// About whose tokens are believed; only where somebody's are.
+const VALID_OIDC: &str = "ValidOIDCConfiguration";
 
 /// Where the state of encryption is kept in a status.
 const SECRET_ENCRYPTION: &str = "secretEncryption";
@@ -71,7 +76,10 @@ pub(crate) fn observe(previous: &HostedClusterStatus, observed: &Observed<'_>) -
         let runs = observed.runs();
         history::record(&mut status, blueprint, observed.generation.unwrap_or_default(), runs, observed.now);
         if observed.kubeconfig {
-            status.kubeconfig = Some(Reference::to(names::admin_kubeconfig(&blueprint.cluster.name)));
+            let name = &blueprint.cluster.name;
+            status.kubeconfig = Some(Reference::to(names::admin_kubeconfig(name)));
+            let custom = blueprint.custom_name.as_ref();
+            status.custom_kubeconfig = custom.map(|_| Reference::to(names::custom_admin_kubeconfig(name)));
         }
         if let Some(endpoint) = &observed.endpoint {
             status.control_plane_endpoint =
@@ -81,6 +89,9 @@ pub(crate) fn observe(previous: &HostedClusterStatus, observed: &Observed<'_>) -
         let keys = status.other.remove(SECRET_ENCRYPTION);
         let keys = encryption::status(keys.as_ref(), blueprint.encrypts_with.as_deref(), runs, observed.now);
         status.other.extend(keys.map(|keys| (SECRET_ENCRYPTION.to_owned(), keys)));
+    }
+    if observed.blueprint.is_ok_and(|blueprint| blueprint.token_issuers.is_none()) {
+        status.conditions.retain(|condition| condition.type_ != VALID_OIDC);
     }
     let has_run = history::has_run(&status);
     // Who has not looked cannot say that it is otherwise than before.
@@ -170,12 +181,9 @@ fn conditions(status: &HostedClusterStatus, observed: &Observed<'_>) -> Vec<(&'s
         conditions.push(("EtcdDataEncryptionUpToDate", encrypted(status, blueprint)));
     }
     if let Ok(blueprint) = observed.blueprint
-        && blueprint.token_issuers
+        && let Some(issuers) = &blueprint.token_issuers
     {
-        let message =
-            "the API server of payload `light` does not accept tokens of OIDC issuers yet".to_owned();
-        let verdict = (ConditionStatus::Unknown, "NotApplicable", message);
-        conditions.push(("ValidOIDCConfiguration", verdict));
+        conditions.push((VALID_OIDC, believed(blueprint, issuers, observed)));
     }
     if let Ok(blueprint) = observed.blueprint
         && blueprint.highly_available
@@ -206,6 +214,19 @@ fn encrypted(status: &HostedClusterStatus, blueprint: &Blueprint) -> Verdict {
             "EncryptionInProgress",
             &format!("secrets are being encrypted with the key in Secret {active}"),
         ),
+    }
+}
+
+/// Whether the API server that answers was told whose tokens to believe. Whether an issuer answers it is not known here.
+fn believed(blueprint: &Blueprint, issuers: &Providers, observed: &Observed<'_>) -> Verdict {
+    let unknown = |message: &str| (ConditionStatus::Unknown, "StatusUnknown", message.to_owned());
+    match (&blueprint.authentication, observed.runs()) {
+        (Some(_), true) => holds(&format!(
+            "The API server that answers was told to believe tokens of {}; if it cannot read their keys, its log says so",
+            issuers.urls()
+        )),
+        (Some(_), false) => unknown("no API server that was told of the issuers has answered yet"),
+        (None, _) => unknown("the API server was not told of the issuers yet"),
     }
 }
 

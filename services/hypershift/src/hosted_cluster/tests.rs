@@ -191,7 +191,7 @@ fn clients_go_where_the_api_server_is_published() {
     cluster.spec.services[0].service_publishing_strategy =
         PublishingStrategy::of(PublishingType::LoadBalancer);
     let balanced = Blueprint::draw(&cluster, &[], &config).unwrap();
-    assert_eq!(manifests::route(&balanced), None);
+    assert!(manifests::routes(&balanced).iter().all(|(_, route)| route.is_none()));
     let mut service = manifests::service(&balanced);
     assert_eq!(service.spec.as_ref().unwrap().type_.as_deref(), Some("LoadBalancer"));
     let missing = balanced.publishing.endpoint(&service, gateway).unwrap_err();
@@ -236,7 +236,7 @@ fn the_objects_of_a_control_plane_are_those_on_file() {
     let objects = [
         serde_json::to_value(manifests::namespace(&blueprint)),
         serde_json::to_value(manifests::service(&blueprint)),
-        serde_json::to_value(manifests::route(&blueprint)),
+        serde_json::to_value(manifests::routes(&blueprint)[0].1.as_ref()),
         serde_json::to_value(config_map),
         serde_json::to_value(workload::stateful_set(&blueprint, "pilothouse")),
         serde_json::to_value(workload::priority_class()),

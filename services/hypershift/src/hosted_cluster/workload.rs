@@ -17,12 +17,17 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 use super::blueprint::Blueprint;
-use super::manifests::{DATA_FOLDER, KEYS_FOLDER, PKI_FOLDER, SETTINGS, SETTINGS_FOLDER};
-use super::{encryption, manifests, pki};
+use super::manifests::{
+    AUTHENTICATION_FOLDER, DATA_FOLDER, KEYS_FOLDER, PKI_FOLDER, SETTINGS, SETTINGS_FOLDER,
+};
+use super::{authentication, encryption, manifests, pki};
 use crate::names::{self, API_PORT, API_SERVER};
 
 /// Files that nobody but the control plane reads; it refuses a file of keys that others can read.
 const PRIVATE: i32 = 0o400;
+
+/// Where nobody but us writes into the StatefulSet: what a specification no longer asks for goes.
+pub(super) const OURS: [&str; 2] = ["/spec/template/spec/nodeSelector", "/spec/template/metadata/labels"];
 
 /// What a process uses that has nothing to do, measured.
 const PROCESSOR: &str = "10m";
@@ -113,7 +118,8 @@ fn container(blueprint: &Blueprint, image: &str) -> Container {
     let volume_mounts = mounted(blueprint)
         .iter()
         .map(|(name, folder)| mount(name, folder, true))
-        .chain([mount("config", SETTINGS_FOLDER, true), mount("data", DATA_FOLDER, false)])
+        .chain(config_maps(blueprint).map(|(volume, _, folder)| mount(volume, folder, true)))
+        .chain([mount("data", DATA_FOLDER, false)])
         .collect();
     Container {
         name: API_SERVER.to_owned(),
@@ -126,7 +132,7 @@ fn container(blueprint: &Blueprint, image: &str) -> Container {
             ..ContainerPort::default()
         }]),
         resources: Some(ResourceRequirements {
-            requests: Some(quantities([("cpu", PROCESSOR), ("memory", MEMORY)])),
+            requests: Some(requests(blueprint)),
             ..ResourceRequirements::default()
         }),
         liveness_probe: Some(Probe {
@@ -148,6 +154,12 @@ fn container(blueprint: &Blueprint, image: &str) -> Container {
     }
 }
 
+/// What is usual, unless the cluster says otherwise.
+fn requests(blueprint: &Blueprint) -> BTreeMap<String, Quantity> {
+    let asked = blueprint.requests.iter().map(|(name, amount)| (name.as_str(), amount.as_str()));
+    quantities([("cpu", PROCESSOR), ("memory", MEMORY)].into_iter().chain(asked))
+}
+
 fn volumes(blueprint: &Blueprint) -> Vec<Volume> {
     let secrets = mounted(blueprint).into_iter().map(|(name, _)| Volume {
         name: name.to_owned(),
@@ -158,15 +170,19 @@ fn volumes(blueprint: &Blueprint) -> Vec<Volume> {
         }),
         ..Volume::default()
     });
-    let settings = Volume {
-        name: "config".to_owned(),
-        config_map: Some(ConfigMapVolumeSource {
-            name: API_SERVER.to_owned(),
-            ..ConfigMapVolumeSource::default()
-        }),
+    let config_maps = config_maps(blueprint).map(|(volume, name, _)| Volume {
+        name: volume.to_owned(),
+        config_map: Some(ConfigMapVolumeSource { name: name.to_owned(), ..ConfigMapVolumeSource::default() }),
         ..Volume::default()
-    };
-    secrets.chain([settings]).collect()
+    });
+    secrets.chain(config_maps).collect()
+}
+
+/// The ConfigMaps that the process reads: the volume, the object and the folder.
+fn config_maps(blueprint: &Blueprint) -> impl Iterator<Item = (&'static str, &'static str, &'static str)> {
+    let authentication = (authentication::CONFIG_MAP, authentication::CONFIG_MAP, AUTHENTICATION_FOLDER);
+    let authentication = blueprint.authentication.is_some().then_some(authentication);
+    [("config", API_SERVER, SETTINGS_FOLDER)].into_iter().chain(authentication)
 }
 
 /// The nodes that are meant for control planes, or even for this one.

@@ -8,6 +8,7 @@ use pilothouse_crds::{
 };
 
 use super::fingerprint::Fingerprint;
+use super::machine_facts::MachineFacts;
 use super::plan::Worker;
 use crate::versions::Release;
 
@@ -24,6 +25,8 @@ pub(crate) struct Observed<'a> {
     /// What workers should be made of.
     pub(crate) made_of: Option<&'a Fingerprint>,
     pub(crate) workers: &'a [Worker],
+    /// What else is measured on them, if they were looked at.
+    pub(crate) facts: Option<MachineFacts>,
     /// The Secret that workers read, once it is there.
     pub(crate) user_data: Option<String>,
     /// How a person makes a node of this pool, where nobody else does.
@@ -53,7 +56,7 @@ pub(crate) struct Obstacle {
     pub(crate) message: String,
 }
 
-type Verdict = (ConditionStatus, &'static str, String);
+pub(super) type Verdict = (ConditionStatus, &'static str, String);
 
 /// The status that follows.
 pub(crate) fn observe(previous: &NodePoolStatus, observed: &Observed<'_>) -> NodePoolStatus {
@@ -131,6 +134,7 @@ fn conditions(observed: &Observed<'_>) -> Vec<(&'static str, Verdict)> {
     if observed.join.is_none() {
         conditions.push(("AllMachinesReady", all(observed, |worker| worker.running, "machines")));
         conditions.push(("AllNodesHealthy", all(observed, |worker| worker.ready == Some(true), "nodes")));
+        conditions.extend(observed.facts.iter().flat_map(MachineFacts::conditions));
     }
     conditions
 }

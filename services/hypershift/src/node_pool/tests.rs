@@ -129,6 +129,7 @@ fn observed<'a>(
         desired,
         made_of: Some(made_of),
         workers,
+        facts: None,
         user_data: None,
         join: None,
         versions: BTreeMap::new(),

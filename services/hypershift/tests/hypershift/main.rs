@@ -3,6 +3,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
+mod access;
 mod faults;
 mod hosted_clusters;
 mod node_pools;

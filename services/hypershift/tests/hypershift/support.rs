@@ -18,7 +18,7 @@ use pilothouse_crds::{
 };
 use pilothouse_hypershift::Config;
 use pilothouse_informer::ObjectKey;
-use pilothouse_kubeapi::testing;
+use pilothouse_kubeapi::{TokenIssuers, testing};
 use pilothouse_pki::{Bundle, Identity};
 use pilothouse_runtime::reconcile::Handle;
 use pilothouse_runtime::{Clock, OnExit, Reason, Shutdown, Tasks};
@@ -298,7 +298,10 @@ impl Region {
         let settings =
             self.api::<ConfigMap>(CONTROL_PLANE).get("kube-apiserver").await.unwrap().data.unwrap();
         let clients = Bundle::from_pem(settings["client-ca.crt"].as_bytes()).unwrap();
+        let issuers = self.api::<ConfigMap>(CONTROL_PLANE).get_opt("auth-config").await.unwrap();
+        let issuers = issuers.map(|found| TokenIssuers::parse(&found.data.unwrap()["auth.json"]).unwrap());
         let options = testing::Options {
+            token_issuers: issuers.unwrap_or_default(),
             serving: Some(serving),
             kubelet_authorities: Some(clients.clone()),
             client_authorities: Some(clients),
@@ -420,7 +423,7 @@ where
     api.create(&PostParams::default(), &serde_json::from_value(object).unwrap()).await.unwrap()
 }
 
-async fn connect(kubeconfig: &str) -> Client {
+pub(crate) async fn connect(kubeconfig: &str) -> Client {
     let config = ClientConfig::from_yaml(kubeconfig).unwrap();
     let config = kube::Config::from_custom_kubeconfig(config, &KubeConfigOptions::default()).await.unwrap();
     Client::try_from(config).unwrap()

@@ -37,6 +37,11 @@ fn annotated(key: &str, value: &str) -> HostedCluster {
     changed(|cluster| cluster.metadata.annotations = Some([(key.to_owned(), value.to_owned())].into()))
 }
 
+/// The API server has this name, too.
+fn named(name: &str) -> HostedCluster {
+    changed(|cluster| cluster.spec.kube_api_server_dns_name = Some(name.to_owned()))
+}
+
 /// The API server by this strategy and nothing else.
 fn published(strategy: PublishingStrategy) -> HostedCluster {
     changed(|cluster| {
@@ -147,6 +152,19 @@ fn the_host_is_the_one_asked_for(#[case] change: fn(&mut HostedCluster), #[case]
 #[case(annotated(names::CERTIFICATE_VALIDITY, "soon"), "ValidConfiguration", "`soon` is no duration")]
 #[case(annotated(names::CERTIFICATE_RENEWAL, "2"), "ValidConfiguration", "`2` is no share")]
 #[case(annotated(names::DESTROY_GRACE_PERIOD, "-1s"), "ValidConfiguration", "`-1s` is no duration")]
+#[case(annotated(names::RESOURCE_REQUESTS, "memory=lots"), "ValidConfiguration", "`memory=lots` is no list")]
+#[case(annotated(names::RESOURCE_REQUESTS, "disk=1Gi"), "ValidConfiguration", "`disk=1Gi` is no list")]
+#[case(named("10.0.0.1"), "ValidConfiguration", "spec.kubeAPIServerDNSName: `10.0.0.1` is an address")]
+#[case(named("a b.test"), "ValidConfiguration", "spec.kubeAPIServerDNSName: `a b.test` is no DNS name")]
+#[case(named("kubernetes"), "ValidConfiguration", "`kubernetes` is a name that means something else")]
+#[case(
+    named("a.cluster.local"),
+    "ValidConfiguration",
+    "`a.cluster.local` is a name that means something else"
+)]
+#[case(changed(|c| c.spec.configuration = serde_json::from_value(json!({
+    "authentication": { "type": "OIDC", "oidcProviders": [] }
+})).unwrap()), "ValidConfiguration", "spec.configuration.authentication.oidcProviders: type OIDC needs")]
 fn what_cannot_be_made_is_refused_with_the_field_and_the_rule(
     #[case] cluster: HostedCluster,
     #[case] condition: &str,
@@ -156,6 +174,20 @@ fn what_cannot_be_made_is_refused_with_the_field_and_the_rule(
     let refusal = refusals.of(condition).unwrap_or_else(|| panic!("{refusals:?}"));
     assert!(refusal.message.contains(message), "{}", refusal.message);
     assert_eq!(refusals.first(), Some(refusal));
+}
+
+#[test]
+fn the_priority_that_counts_most_is_that_of_the_one_pod() {
+    let [api, etcd, all] = names::PRIORITY_CLASSES;
+    let priority = |annotations: &[(&str, &str)]| {
+        let annotations = annotations.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
+        let cluster = changed(|cluster| cluster.metadata.annotations = Some(annotations.collect()));
+        draw(&cluster).unwrap().priority_class
+    };
+    assert_eq!(priority(&[]), names::API_CRITICAL);
+    assert_eq!(priority(&[(all, "low")]), "low");
+    assert_eq!(priority(&[(all, "low"), (etcd, "middle")]), "middle");
+    assert_eq!(priority(&[(etcd, "middle"), (api, "high")]), "high");
 }
 
 #[test]
