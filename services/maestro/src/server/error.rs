@@ -39,6 +39,12 @@ pub(super) enum Refusal {
     NotFound { kind: &'static str, id: String },
     #[error("{0}")]
     Invalid(String),
+    /// A parameter that cannot be.
+    #[error("{0}")]
+    BadRequest(String),
+    /// A body that cannot be read.
+    #[error("{0}")]
+    Malformed(String),
     #[error("{0}")]
     Forbidden(String),
     #[error(transparent)]
@@ -55,7 +61,8 @@ impl Refusal {
             Self::NotFound { .. } => 7,
             Self::Invalid(_) => 8,
             Self::Store(_) => 9,
-            Self::Search(_) => 21,
+            Self::Malformed(_) => 17,
+            Self::Search(_) | Self::BadRequest(_) => 21,
         }
     }
 
@@ -64,26 +71,32 @@ impl Refusal {
             Self::Forbidden(_) => StatusCode::FORBIDDEN,
             Self::Conflict(_) => StatusCode::CONFLICT,
             Self::NotFound { .. } => StatusCode::NOT_FOUND,
-            Self::Invalid(_) | Self::Search(_) => StatusCode::BAD_REQUEST,
+            Self::Invalid(_) | Self::Search(_) | Self::BadRequest(_) | Self::Malformed(_) => {
+                StatusCode::BAD_REQUEST
+            }
             Self::Store(_) => StatusCode::INTERNAL_SERVER_ERROR,
         }
     }
 
     pub(super) fn body(&self, operation_id: &str) -> ErrorBody {
-        let code = self.code();
-        ErrorBody {
-            kind: "Error".to_owned(),
-            id: code.to_string(),
-            href: format!("/api/maestro/v1/errors/{code}"),
-            code: format!("maestro-{code}"),
-            reason: self.to_string(),
-            operation_id: operation_id.to_owned(),
-        }
+        error_body(self.code(), self.to_string(), operation_id)
     }
 
     /// As sources get it: words, with the number among them.
     pub(super) fn grpc(&self, failed: &str) -> tonic::Status {
         tonic::Status::unknown(format!("{failed}: maestro-{}: {self}", self.code()))
+    }
+}
+
+/// An error as REST shows it.
+pub(super) fn error_body(code: u16, reason: String, operation_id: &str) -> ErrorBody {
+    ErrorBody {
+        kind: "Error".to_owned(),
+        id: code.to_string(),
+        href: format!("/api/maestro/v1/errors/{code}"),
+        code: format!("maestro-{code}"),
+        reason,
+        operation_id: operation_id.to_owned(),
     }
 }
 

@@ -6,7 +6,6 @@ use axum::routing::get;
 use axum::{Json, Router};
 use http::header::HeaderMap;
 use http::{StatusCode, Uri};
-use serde::Deserialize;
 use serde_json::{Value, json};
 use tracing::warn;
 use uuid::Uuid;
@@ -16,6 +15,8 @@ use crate::server::error::Refusal;
 
 mod bundles;
 mod consumers;
+mod errors;
+mod list;
 
 /// What handlers share.
 #[derive(Clone, Debug)]
@@ -23,35 +24,33 @@ pub(super) struct Api {
     pub(super) bundles: Bundles,
 }
 
-/// The parameters of a list.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct ListQuery {
-    page: Option<usize>,
-    size: Option<i64>,
-    search: Option<String>,
-    order_by: Option<String>,
-}
-
 /// A refusal on its way out, with the id of the operation it ends.
 struct Refused(Refusal, String);
 
-/// The most that is answered at once.
-const LARGEST_PAGE: usize = 65_500;
-
 pub(super) fn router(api: Api) -> Router {
-    Router::new()
-        .route("/api/maestro", get(index))
-        .route("/api/maestro/v1", get(version))
-        .route("/api/maestro/v1/consumers", get(consumers::list).post(consumers::create))
-        .route(
-            "/api/maestro/v1/consumers/{id}",
-            get(consumers::get).patch(consumers::patch).delete(consumers::delete),
-        )
-        .route("/api/maestro/v1/resource-bundles", get(bundles::list))
-        .route("/api/maestro/v1/resource-bundles/{id}", get(bundles::get).delete(bundles::delete))
-        .fallback(unknown)
-        .with_state(api)
+    let consumer = get(consumers::get).patch(consumers::patch).delete(consumers::delete);
+    let routes = [
+        ("", get(index)),
+        ("/v1", get(version)),
+        ("/v1/errors", get(errors::list)),
+        ("/v1/errors/{id}", get(errors::get)),
+        ("/v1/consumers", get(consumers::list).post(consumers::create)),
+        ("/v1/consumers/{id}", consumer),
+        ("/v1/resource-bundles", get(bundles::list)),
+        ("/v1/resource-bundles/{id}", get(bundles::get).delete(bundles::delete)),
+    ];
+    let router = routes.into_iter().fold(Router::new(), |router, (path, methods)| {
+        // A slash at the end means nothing.
+        let path = format!("/api/maestro{path}");
+        router.route(&format!("{path}/"), methods.clone()).route(&path, methods)
+    });
+    router.fallback(unknown).layer(axum::middleware::map_response(mark)).with_state(api)
+}
+
+/// What caches are told: who asks may make a difference.
+async fn mark(mut response: Response) -> Response {
+    response.headers_mut().insert(http::header::VARY, http::HeaderValue::from_static("Authorization"));
+    response
 }
 
 async fn index(State(_): State<Api>) -> Json<Value> {
@@ -77,20 +76,6 @@ fn operation_id(headers: &HeaderMap) -> String {
     let sent = headers.get("x-operation-id").and_then(|value| value.to_str().ok());
     sent.filter(|id| !id.is_empty() && id.len() <= 128)
         .map_or_else(|| Uuid::new_v4().to_string(), str::to_owned)
-}
-
-/// The part of a list that was asked for, and what it is called.
-fn page<T>(query: &ListQuery, kind: &str, mut items: Vec<T>) -> pilothouse_maestro_api::List<T> {
-    let total = items.len();
-    let number = query.page.unwrap_or(1).max(1);
-    let size = match query.size.unwrap_or(100) {
-        size if size < 0 => LARGEST_PAGE,
-        size => usize::try_from(size).map_or(LARGEST_PAGE, |size| size.min(LARGEST_PAGE)),
-    };
-    let start = (number - 1).saturating_mul(size).min(total);
-    let mut items = items.split_off(start);
-    items.truncate(size);
-    pilothouse_maestro_api::List { kind: kind.to_owned(), page: number, size: items.len(), total, items }
 }
 
 impl IntoResponse for Refused {

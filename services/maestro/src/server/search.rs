@@ -20,11 +20,48 @@ pub(super) enum Expression {
     And(Box<Expression>, Box<Expression>),
     Or(Box<Expression>, Box<Expression>),
     Not(Box<Expression>),
-    Compare { field: Field, comparison: Comparison, value: Literal },
-    In { field: Field, values: Vec<Literal> },
-    Between { field: Field, low: Literal, high: Literal },
+    Compare {
+        field: Field,
+        comparison: Comparison,
+        value: Literal,
+    },
+    In {
+        field: Field,
+        values: Vec<Literal>,
+    },
+    Between {
+        field: Field,
+        low: Literal,
+        high: Literal,
+    },
     IsNull(Field),
-    Contains { field: Field, value: Value },
+    /// A comparison of what is calculated.
+    Calculated {
+        formula: Formula,
+        comparison: Comparison,
+        value: Literal,
+    },
+    Contains {
+        field: Field,
+        value: Value,
+    },
+}
+
+/// A number that follows from columns.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Formula {
+    Field(Field),
+    Number(f64),
+    Operation(Box<Formula>, Operator, Box<Formula>),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Operator {
+    Plus,
+    Minus,
+    Times,
+    Over,
+    Modulo,
 }
 
 /// A column, and a way into it.
@@ -91,6 +128,9 @@ impl Expression {
                 )
             }
             Self::IsNull(field) => Some(field.of(row).is_none()),
+            Self::Calculated { formula, comparison, value } => {
+                Some(comparison.holds(&Value::from(formula.of(row)?), value))
+            }
             Self::Contains { field, value } => Some(contains(field.of(row)?, value)),
         }
     }
@@ -123,6 +163,30 @@ impl Field {
     fn of<'a>(&self, row: &'a Value) -> Option<&'a Value> {
         let start = row.get(&self.column)?;
         self.path.iter().try_fold(start, |value, name| value.get(name)).filter(|value| !value.is_null())
+    }
+}
+
+impl Formula {
+    fn of(&self, row: &Value) -> Option<f64> {
+        match self {
+            Self::Number(number) => Some(*number),
+            Self::Field(field) => match field.of(row)? {
+                Value::Number(number) => number.as_f64(),
+                other => text_of(other).parse().ok(),
+            },
+            Self::Operation(left, operator, right) => {
+                let (left, right) = (left.of(row)?, right.of(row)?);
+                let result = match operator {
+                    Operator::Plus => left + right,
+                    Operator::Minus => left - right,
+                    Operator::Times => left * right,
+                    Operator::Over => left / right,
+                    Operator::Modulo => left % right,
+                };
+                // What is divided by nothing is nothing.
+                result.is_finite().then_some(result)
+            }
+        }
     }
 }
 
@@ -226,6 +290,13 @@ mod tests {
             ("source not like '_x'", true),
             ("deleted_at is null and source is not null", true),
             ("source = 'it''s'", false),
+            (r#""source" = 'cs' and `version` = 2 and [consumer_name] = 'c1'"#, true),
+            (r#"resources."source" = 'cs'"#, true),
+            ("source is 'cs' and version is not 3", true),
+            ("source is not 'cs'", false),
+            ("version * 2 + 1 = 5 and version % 2 = 0 and version / 4 < 1 and version - 1 >= 1", true),
+            ("version + 2 * 3 = 8", true),
+            ("version / 0 > 1", false),
         ] {
             assert_eq!(parse(search).unwrap().selects(&row()), expected, "{search}");
         }
@@ -246,6 +317,13 @@ mod tests {
             "payload->'a'",
             "payload->'a'@>'{'",
             "a.b.c='d'",
+            "source ~= 'c'",
+            "source ~! 'c'",
+            "\"source='cs'",
+            "[source = 'cs'",
+            "version * = 2",
+            "other.version = 2",
+            "(((((((((((((((((((((((((((((((((((((((version = 2",
         ] {
             assert!(parse(odd).is_err(), "{odd}");
         }

@@ -6,7 +6,7 @@ use pilothouse_test_support::requirement::Requirement;
 use serde_json::{Value, json};
 
 use crate::cluster::PATIENCE;
-use crate::world::{BrokerPart, CONSUMER, SOURCE, World, map, shows, until, work};
+use crate::world::{BrokerPart, CONSUMER, SOURCE, Server, World, map, shows, until, work};
 
 /// From the source to the cluster and back, and out again.
 async fn story(world: &World) {
@@ -119,6 +119,67 @@ async fn rest_shows_what_is_known_and_finds_it_by_label() {
     rest.resource_bundle_delete(&bundle.id).await.unwrap();
     world.until_map("a", None).await;
     until(&mut events, |event| event.resource_id == bundle.id && event.is_deleted()).await;
+}
+
+#[tokio::test]
+async fn rest_lists_what_is_asked_for_in_the_order_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let broker = BrokerPart::ours(0).await;
+    let server = Server::start(folder.path(), broker.port).await;
+    for name in ["c", "a", "b"] {
+        server.source.work_create(&work(name, "1")).await.unwrap();
+    }
+    let client = ClientBuilder::new(PATIENCE).build().unwrap();
+    let call = async |method: Method, path: &str, body: &str| {
+        let url = format!("{}/api/maestro{path}", server.rest_url).parse().unwrap();
+        let answer = client.call(method, url).body(body.to_owned()).send().await.unwrap();
+        assert_eq!(answer.headers()["vary"], "Authorization");
+        let status = answer.status().as_u16();
+        (status, serde_json::from_slice::<Value>(&answer.bytes().await.unwrap()).unwrap_or_default())
+    };
+    let ask = async |path: &str| call(Method::GET, path, "").await.1;
+
+    let labels = |list: &Value| -> Vec<String> {
+        let items = list["items"].as_array().unwrap();
+        items
+            .iter()
+            .map(|item| item["metadata"]["labels"]["api.openshift.com/id"].as_str().unwrap().to_owned())
+            .collect()
+    };
+    let newest = ask("/v1/resource-bundles?orderBy=created_at%20desc").await;
+    assert_eq!(labels(&newest), ["b", "a", "c"]);
+    // Pages follow each other, also where nobody asks for an order.
+    let all = labels(&ask("/v1/resource-bundles/").await);
+    let mut paged = Vec::new();
+    for page in 1..=3 {
+        paged.extend(labels(&ask(&format!("/v1/resource-bundles?size=1&page={page}")).await));
+    }
+    assert_eq!(paged, all);
+    let none = ask("/v1/resource-bundles?size=0").await;
+    assert_eq!((&none["total"], &none["size"], &none["items"]), (&json!(3), &json!(0), &json!([])));
+    let named = ask("/v1/resource-bundles?fields=version,metadata.name&size=1&orderBy=created_at").await;
+    let id = work_uid(SOURCE, CONSUMER, "c").to_string();
+    assert_eq!(named["items"], json!([{"id": id, "version": 1, "metadata": {"name": "c"}}]));
+    let consumers = ask("/v1/consumers?fields=name&orderBy=name").await;
+    assert_eq!(consumers["items"][0]["name"], CONSUMER);
+
+    // Whatever is refused has a number, and every number is explained.
+    for (method, path, body, status, code) in [
+        (Method::GET, "/v1/resource-bundles?orderBy=oops", "", 400, "maestro-21"),
+        (Method::GET, "/v1/consumers?orderBy=labels", "", 400, "maestro-21"),
+        (Method::GET, "/v1/resource-bundles?search=source~%27c%27", "", 400, "maestro-21"),
+        (Method::POST, "/v1/consumers", "{", 400, "maestro-17"),
+        (Method::POST, "/v1/consumers", r#"{"name":"local-cluster"}"#, 409, "maestro-6"),
+        (Method::POST, "/v1/consumers", r#"{"id":"x","name":"y"}"#, 400, "maestro-8"),
+        (Method::PATCH, "/v1/consumers/none", r#"{"labels":{}}"#, 404, "maestro-7"),
+        (Method::GET, "/v1/errors/5", "", 404, "maestro-7"),
+        (Method::GET, "/v2", "", 404, "maestro-404"),
+    ] {
+        let (found, answer) = call(method.clone(), path, body).await;
+        assert_eq!((found, answer["code"].as_str()), (status, Some(code)), "{method} {path}");
+    }
+    assert_eq!(ask("/v1/errors/6").await["code"], "maestro-6");
+    assert_eq!(ask("/v1/errors").await["total"], 13);
 }
 
 #[tokio::test]

@@ -1,14 +1,15 @@
 //! Bundles over REST. They are made by gRPC only.
 
 use axum::Json;
-use axum::extract::{Path, Query, State};
+use axum::extract::{Path, State};
 use http::HeaderMap;
 use http::StatusCode;
 use jiff::Timestamp;
 use pilothouse_maestro_api::{List, ResourceBundle};
 use serde_json::{Value, json};
 
-use super::{Api, ListQuery, Refused, operation_id, page};
+use super::list::ListQuery;
+use super::{Api, Refused, operation_id};
 use crate::server::error::Refusal;
 use crate::server::records::{CLUSTER_LABEL, Resource};
 use crate::server::search::{self, Expression, Field};
@@ -36,16 +37,16 @@ pub(super) async fn delete(
 
 pub(super) async fn list(
     State(api): State<Api>,
-    Query(query): Query<ListQuery>,
+    query: ListQuery,
     headers: HeaderMap,
 ) -> Result<Json<List<Value>>, Refused> {
     let found = find(&api, &query).await.map_err(|refusal| Refused(refusal, operation_id(&headers)))?;
-    Ok(Json(page(&query, "ResourceBundleList", found)))
+    Ok(Json(query.page("ResourceBundleList", &found, presented)))
 }
 
-async fn find(api: &Api, query: &ListQuery) -> Result<Vec<Value>, Refusal> {
-    let search = query.search.as_deref().filter(|search| !search.trim().is_empty());
-    let search = search.map(search::parse).transpose()?;
+/// What is found, in the order that was asked for, or else by id: pages follow each other.
+async fn find(api: &Api, query: &ListQuery) -> Result<Vec<Resource>, Refusal> {
+    let search = query.search.as_deref().map(search::parse).transpose()?;
     let records = &api.bundles.records;
     let index = search.as_ref().and_then(index);
     let matching = index.as_ref().map(|(name, value)| (*name, value.as_str()));
@@ -53,10 +54,8 @@ async fn find(api: &Api, query: &ListQuery) -> Result<Vec<Value>, Refusal> {
     if let Some(search) = &search {
         found.retain(|resource| search.selects(&row(resource)));
     }
-    if let Some(order) = query.order_by.as_deref().filter(|order| !order.trim().is_empty()) {
-        sort(&mut found, order)?;
-    }
-    Ok(found.iter().map(presented).collect())
+    query.sort(&mut found, &COLUMNS, column)?;
+    Ok(found)
 }
 
 /// The index that leaves the least to look at.
@@ -84,41 +83,27 @@ fn row(resource: &Resource) -> Value {
     })
 }
 
-fn sort(found: &mut [Resource], order: &str) -> Result<(), Refusal> {
-    // The last one first, since sorting keeps the order of what is equal.
-    for part in order.rsplit(',') {
-        let words: Vec<_> = part.split_whitespace().collect();
-        let (column, descending) = match words.as_slice() {
-            [column] => (*column, false),
-            [column, direction] if direction.eq_ignore_ascii_case("asc") => (*column, false),
-            [column, direction] if direction.eq_ignore_ascii_case("desc") => (*column, true),
-            _ => return Err(Refusal::Invalid(format!("`{part}` is not an order"))),
-        };
-        let key = |resource: &Resource| {
-            Ok(match column {
-                "id" => resource.id.clone(),
-                "name" => resource.name.clone(),
-                "source" => resource.source.clone(),
-                "consumer_name" => resource.consumer_name.clone(),
-                "version" => format!("{:012}", resource.version),
-                "created_at" => moment(resource.created_at),
-                "updated_at" => moment(resource.updated_at),
-                _ => return Err(Refusal::Invalid(format!("there is no column `{column}` to order by"))),
-            })
-        };
-        if let Some(first) = found.first() {
-            key(first)?;
-        }
-        found.sort_by(|one, other| {
-            let ordering = key(one).unwrap_or_default().cmp(&key(other).unwrap_or_default());
-            if descending { ordering.reverse() } else { ordering }
-        });
+/// What bundles can be ordered by.
+const COLUMNS: [&str; 8] =
+    ["id", "name", "source", "consumer_name", "version", "created_at", "updated_at", "deleted_at"];
+
+/// What a bundle has in a column, written so that it sorts like itself.
+fn column(resource: &Resource, column: &str) -> String {
+    match column {
+        "name" => resource.name.clone(),
+        "source" => resource.source.clone(),
+        "consumer_name" => resource.consumer_name.clone(),
+        "version" => format!("{:012}", resource.version),
+        "created_at" => moment(resource.created_at),
+        "updated_at" => moment(resource.updated_at),
+        // What has none comes last, as in SQL.
+        "deleted_at" => resource.deleted_at.map_or_else(|| "~".to_owned(), moment),
+        _ => resource.id.clone(),
     }
-    Ok(())
 }
 
 /// A moment whose text sorts like itself.
-fn moment(at: Timestamp) -> String {
+pub(super) fn moment(at: Timestamp) -> String {
     format!("{:020}", at.as_nanosecond())
 }
 

@@ -3,14 +3,19 @@
 use std::collections::BTreeMap;
 
 use axum::Json;
-use axum::extract::{Path, Query, State};
+use axum::body::Bytes;
+use axum::extract::{Path, State};
 use http::{HeaderMap, StatusCode};
 use pilothouse_maestro_api::{Consumer, List};
 use pilothouse_store::{Conflict, DocumentId, Error as StoreError, Precondition};
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
 use uuid::Uuid;
 
-use super::{Api, ListQuery, Refused, operation_id, page};
+use super::bundles::moment;
+use super::list::ListQuery;
+use super::{Api, Refused, operation_id};
 use crate::server::error::Refusal;
 use crate::server::records::{ConsumerRecord, Resource};
 use crate::{server::search, topic};
@@ -23,20 +28,31 @@ pub(super) struct Patch {
 
 pub(super) async fn list(
     State(api): State<Api>,
-    Query(query): Query<ListQuery>,
+    query: ListQuery,
     headers: HeaderMap,
-) -> Result<Json<List<Consumer>>, Refused> {
+) -> Result<Json<List<Value>>, Refused> {
     let found = async {
         let records = &api.bundles.records;
         let mut found: Vec<ConsumerRecord> = records.all(&records.consumers, None).await?;
-        if let Some(text) = query.search.as_deref().filter(|text| !text.trim().is_empty()) {
+        if let Some(text) = query.search.as_deref() {
             let search = search::parse(text)?;
             found.retain(|record| serde_json::to_value(record).is_ok_and(|row| search.selects(&row)));
         }
-        Ok(found.into_iter().map(presented).collect())
+        query.sort(
+            &mut found,
+            &["id", "name", "created_at", "updated_at"],
+            |record, column| match column {
+                "name" => record.name.clone(),
+                "created_at" => moment(record.created_at),
+                "updated_at" => moment(record.updated_at),
+                _ => record.id.clone(),
+            },
+        )?;
+        Ok(found)
     };
-    let found: Vec<_> = found.await.map_err(|refusal| Refused(refusal, operation_id(&headers)))?;
-    Ok(Json(page(&query, "ConsumerList", found)))
+    let found = found.await.map_err(|refusal| Refused(refusal, operation_id(&headers)))?;
+    let shown = |record: &ConsumerRecord| serde_json::to_value(presented(record.clone())).unwrap_or_default();
+    Ok(Json(query.page("ConsumerList", &found, shown)))
 }
 
 pub(super) async fn get(
@@ -54,9 +70,10 @@ pub(super) async fn get(
 pub(super) async fn create(
     State(api): State<Api>,
     headers: HeaderMap,
-    Json(wanted): Json<Consumer>,
+    body: Bytes,
 ) -> Result<(StatusCode, Json<Consumer>), Refused> {
     let made = async {
+        let wanted: Consumer = read(&body)?;
         if !wanted.id.is_empty() {
             return Err(Refusal::Invalid("id must be empty".to_owned()));
         }
@@ -85,9 +102,10 @@ pub(super) async fn patch(
     State(api): State<Api>,
     Path(id): Path<String>,
     headers: HeaderMap,
-    Json(wanted): Json<Patch>,
+    body: Bytes,
 ) -> Result<Json<Consumer>, Refused> {
     let patched = async {
+        let wanted: Patch = read(&body)?;
         let records = &api.bundles.records;
         let Some((document, mut record)) = records.consumer_by_id(&id).await? else {
             return Err(Refusal::NotFound { kind: "Consumer", id });
@@ -131,6 +149,11 @@ pub(super) async fn delete(
         .await
         .map(|()| StatusCode::NO_CONTENT)
         .map_err(|refusal: Refusal| Refused(refusal, operation_id(&headers)))
+}
+
+fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, Refusal> {
+    serde_json::from_slice(body)
+        .map_err(|error| Refusal::Malformed(format!("the request's body cannot be read: {error}")))
 }
 
 fn presented(record: ConsumerRecord) -> Consumer {

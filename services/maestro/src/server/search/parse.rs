@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Comparison, Expression, Field, InvalidSearch, Literal};
+use super::{Comparison, Expression, Field, Formula, InvalidSearch, Literal, Operator};
 
 /// What can be compared.
 const COLUMNS: [&str; 11] = [
@@ -20,6 +20,9 @@ const COLUMNS: [&str; 11] = [
 ];
 /// Columns that are JSON, into which arrows lead.
 const DOCUMENTS: [&str; 3] = ["payload", "status", "labels"];
+const PRODUCTS: [(&str, Operator); 3] =
+    [("*", Operator::Times), ("/", Operator::Over), ("%", Operator::Modulo)];
+const SUMS: [(&str, Operator); 2] = [("+", Operator::Plus), ("-", Operator::Minus)];
 /// How deep parentheses and negations may nest.
 const DEPTH: usize = 32;
 
@@ -87,10 +90,15 @@ impl<'a> Parser<'a> {
         }
         if self.word("is") {
             let negated = self.word("not");
-            if !self.word("null") {
-                return Err(self.failed("`null` is expected"));
-            }
-            return Ok(negate(Expression::IsNull(field), negated));
+            let expression = if self.word("null") {
+                Expression::IsNull(field)
+            } else {
+                Expression::Compare { field, comparison: Comparison::Equal, value: self.literal()? }
+            };
+            return Ok(negate(expression, negated));
+        }
+        if self.operator(&PRODUCTS).is_some() || self.operator(&SUMS).is_some() {
+            return self.calculation(field);
         }
         let negated = self.word("not");
         if self.word("in") {
@@ -120,6 +128,12 @@ impl<'a> Parser<'a> {
         if negated {
             return Err(self.failed("`in`, `like`, `ilike` or `between` is expected"));
         }
+        let comparison = self.sign()?;
+        let value = self.literal()?;
+        Ok(Expression::Compare { field, comparison, value })
+    }
+
+    fn sign(&mut self) -> Result<Comparison, InvalidSearch> {
         // The longer ones first.
         let symbols = [
             ("<=", Comparison::LessOrEqual),
@@ -130,22 +144,54 @@ impl<'a> Parser<'a> {
             ("<", Comparison::Less),
             (">", Comparison::Greater),
         ];
-        for (symbol, comparison) in symbols {
-            if self.symbol(symbol) {
-                let value = self.literal()?;
-                return Ok(Expression::Compare { field, comparison, value });
-            }
+        let found = symbols.into_iter().find(|(symbol, _)| self.symbol(symbol));
+        found.map(|(_, comparison)| comparison).ok_or_else(|| self.failed("a comparison is expected"))
+    }
+
+    /// A formula that begins with a field, and what it is compared with.
+    fn calculation(&mut self, field: Field) -> Result<Expression, InvalidSearch> {
+        let mut formula = self.product(Formula::Field(field))?;
+        while let Some((symbol, operator)) = self.operator(&SUMS) {
+            self.symbol(symbol);
+            let next = self.factor()?;
+            let next = self.product(next)?;
+            formula = Formula::Operation(Box::new(formula), operator, Box::new(next));
         }
-        Err(self.failed("a comparison is expected"))
+        let comparison = self.sign()?;
+        let value = self.literal()?;
+        Ok(Expression::Calculated { formula, comparison, value })
+    }
+
+    fn product(&mut self, first: Formula) -> Result<Formula, InvalidSearch> {
+        let mut formula = first;
+        while let Some((symbol, operator)) = self.operator(&PRODUCTS) {
+            self.symbol(symbol);
+            formula = Formula::Operation(Box::new(formula), operator, Box::new(self.factor()?));
+        }
+        Ok(formula)
+    }
+
+    fn factor(&mut self) -> Result<Formula, InvalidSearch> {
+        self.spaces();
+        if !self.rest().starts_with(|c: char| c.is_ascii_digit()) {
+            return self.field().map(Formula::Field);
+        }
+        let text = self.take(|c| !(c.is_ascii_digit() || c == '.'));
+        text.parse().map(Formula::Number).map_err(|_| self.failed("a number is expected"))
+    }
+
+    /// The operator that comes next; it stays where it is.
+    fn operator(&mut self, among: &[(&'static str, Operator)]) -> Option<(&'static str, Operator)> {
+        self.spaces();
+        among.iter().copied().find(|(symbol, _)| self.rest().starts_with(symbol))
     }
 
     fn field(&mut self) -> Result<Field, InvalidSearch> {
         self.spaces();
         let start = self.position;
-        let name = self.name();
-        let name = match name.split_once('.') {
-            Some(("resources" | "consumers", column)) => column,
-            _ => name,
+        let name = match self.identifier()? {
+            "resources" | "consumers" if self.skip(".") => self.identifier()?,
+            name => name,
         };
         let column = name.to_lowercase();
         if column.is_empty() || !(COLUMNS.contains(&column.as_str()) || column == "labels") {
@@ -176,9 +222,19 @@ impl<'a> Parser<'a> {
         Ok(Field { column, path })
     }
 
-    fn name(&mut self) -> &'a str {
-        let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '.';
-        self.take(|c| !is_part(c))
+    /// A name, which may be in one of three kinds of quotes.
+    fn identifier(&mut self) -> Result<&'a str, InvalidSearch> {
+        for (open, close) in [("\"", "\""), ("`", "`"), ("[", "]")] {
+            if self.skip(open) {
+                let name = self.take(|c| close.starts_with(c));
+                return if self.skip(close) {
+                    Ok(name)
+                } else {
+                    Err(self.failed("a quoted name does not end"))
+                };
+            }
+        }
+        Ok(self.take(|c| !(c.is_ascii_alphanumeric() || c == '_')))
     }
 
     fn literal(&mut self) -> Result<Literal, InvalidSearch> {
