@@ -20,6 +20,9 @@ pub const PYTHON: &str = "PILOTHOUSE_TEST_PYTHON";
 /// Names the folder of Kubernetes' own programs, where it is not the one of the cache: one folder per version in it.
 pub const UPSTREAM: &str = "PILOTHOUSE_TEST_UPSTREAM";
 
+/// Names the folder of the original Maestro, where it is not the one of the cache: one folder per version in it.
+pub const MAESTRO: &str = "PILOTHOUSE_TEST_MAESTRO";
+
 /// Whether this is a long run, `./test --long`.
 pub fn is_long() -> bool {
     is_set(LONG)

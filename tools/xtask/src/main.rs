@@ -7,6 +7,7 @@ mod crds;
 mod deny;
 mod files;
 mod layers;
+mod maestro;
 mod manifests;
 mod reference;
 mod schema;
@@ -65,6 +66,8 @@ enum Verb {
     Check,
     /// Kubernetes' own programs of the pinned version, in the cache: found, or built with Go.
     Upstream(upstream::Args),
+    /// The original Maestro of the pinned version, in the cache: built with Go.
+    Maestro(maestro::Args),
     /// Writes the table of Kubernetes' built-in types from the published sources (needs `go`).
     Types,
 }
@@ -94,6 +97,7 @@ fn run(verb: Verb) -> anyhow::Result<()> {
         Verb::Crds { check: false } => return crds::write(&workspace.root),
         Verb::Check => &[LAYERS, FILES, DENY, SCHEMA, CRDS],
         Verb::Upstream(args) => return upstream::run(&workspace.root, &args),
+        Verb::Maestro(args) => return maestro::run(&workspace.root, &args),
         Verb::Types => return types::generate(&workspace),
     };
     let mut count = 0;

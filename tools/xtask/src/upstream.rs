@@ -5,7 +5,7 @@
 //! `tools/upstream`, whose `go.mod` is also where the versions are written. Each program is put in its place by a rename
 //! when it is complete, so a run that was interrupted goes on where it stopped, and two runs at once do no harm.
 
-mod build;
+pub(crate) mod build;
 mod program;
 mod version;
 
@@ -59,7 +59,7 @@ pub(crate) fn run(root: &Path, args: &Args) -> anyhow::Result<()> {
     let text =
         fs::read_to_string(&manifest).with_context(|| format!("cannot read {}", manifest.display()))?;
     let versions = Versions::of_manifest(&text)?;
-    let folder = cache(args)?.join(&versions.kubernetes);
+    let folder = cache(args.cache.as_deref(), "upstream")?.join(&versions.kubernetes);
     fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
 
     let path = env::var_os("PATH").unwrap_or_default();
@@ -68,7 +68,14 @@ pub(crate) fn run(root: &Path, args: &Args) -> anyhow::Result<()> {
         .iter()
         .map(|program| {
             provide(program, &versions, &folder, &elsewhere, |target| {
-                build::build(program, &versions, &module, target)
+                let job = build::Job {
+                    name: program.name,
+                    version: versions.of(program.project),
+                    package: program.package,
+                    module: &module,
+                    linker_flags: &versions.linker_flags()?,
+                };
+                build::build(&job, target)
             })
             .with_context(|| format!("{} could not be provided", program.name))
         })
@@ -111,7 +118,7 @@ fn provide(
 }
 
 /// Has a file made beside `place`, and moves it there when it is complete.
-fn place_by(place: &Path, make: impl FnOnce(&Path) -> anyhow::Result<()>) -> anyhow::Result<()> {
+pub(crate) fn place_by(place: &Path, make: impl FnOnce(&Path) -> anyhow::Result<()>) -> anyhow::Result<()> {
     let partial = place.with_extension(format!("partial-{}", std::process::id()));
     let made = make(&partial).and_then(|()| {
         fs::rename(&partial, place).with_context(|| format!("cannot move a file to {}", place.display()))
@@ -123,15 +130,15 @@ fn place_by(place: &Path, make: impl FnOnce(&Path) -> anyhow::Result<()>) -> any
     made
 }
 
-/// The cache folder that was named, or the user's.
-fn cache(args: &Args) -> anyhow::Result<PathBuf> {
-    if let Some(folder) = &args.cache {
+/// The cache folder that was named, or the one of this name among the user's.
+pub(crate) fn cache(named: Option<&Path>, name: &str) -> anyhow::Result<PathBuf> {
+    if let Some(folder) = named {
         return std::path::absolute(folder).context("the cache folder has no absolute path");
     }
     let set = |name: &str| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let user = set("XDG_CACHE_HOME").or_else(|| set("HOME").map(|home| home.join(".cache")));
     let user = user.context("neither XDG_CACHE_HOME nor HOME is set; name a folder with --cache")?;
-    Ok(user.join("pilothouse/upstream"))
+    Ok(user.join("pilothouse").join(name))
 }
 
 /// What came from where, as columns.

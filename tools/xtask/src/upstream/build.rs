@@ -9,9 +9,6 @@ use std::time::Duration;
 
 use anyhow::Context;
 
-use super::program::Program;
-use super::version::Versions;
-
 /// How often a line says that it still goes on.
 const HEARTBEAT: Duration = Duration::from_secs(15);
 
@@ -26,20 +23,28 @@ struct Said {
     over: bool,
 }
 
-/// Builds `program` into the file `target`. What Go has compiled before it takes from its own cache.
-pub(super) fn build(
-    program: &Program,
-    versions: &Versions,
-    module: &Path,
-    target: &Path,
-) -> anyhow::Result<()> {
-    let name = program.name;
-    say(&format!("{name}: building {} (the first time this takes minutes)", versions.of(program.project)));
+/// A program to build.
+#[derive(Debug)]
+pub(crate) struct Job<'a> {
+    /// What it is called.
+    pub(crate) name: &'a str,
+    pub(crate) version: &'a str,
+    /// The Go package of its `main`.
+    pub(crate) package: &'a str,
+    /// The folder of the Go module that pins it.
+    pub(crate) module: &'a Path,
+    pub(crate) linker_flags: &'a str,
+}
+
+/// Builds a program into the file `target`. What Go has compiled before it takes from its own cache.
+pub(crate) fn build(job: &Job<'_>, target: &Path) -> anyhow::Result<()> {
+    let Job { name, version, package, module, linker_flags } = *job;
+    say(&format!("{name}: building {version} (the first time this takes minutes)"));
     let mut command = Command::new("go");
     command
-        .args(["build", "-v", "-mod=readonly", "-trimpath", "-ldflags", &versions.linker_flags()?, "-o"])
+        .args(["build", "-v", "-mod=readonly", "-trimpath", "-ldflags", linker_flags, "-o"])
         .arg(target)
-        .arg(program.package)
+        .arg(package)
         .current_dir(module)
         // One file that runs anywhere, and no C compiler needed.
         .env("CGO_ENABLED", "0")
@@ -50,8 +55,8 @@ pub(super) fn build(
         .stderr(Stdio::piped());
     let mut child = command.spawn().map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => anyhow::anyhow!(
-            "`go` is missing: install Go 1.24 or newer, or name a folder that has {name} {} with --bin-dir",
-            versions.of(program.project)
+            "`go` is missing: install what `go.mod` in {} asks for, to build {name} {version}",
+            module.display()
         ),
         _ => anyhow::Error::new(error).context("cannot run `go`"),
     })?;
@@ -71,8 +76,7 @@ pub(super) fn build(
     let said = lock(&said);
     anyhow::ensure!(
         status.success(),
-        "`go build {}` failed with {status}:\n{}\n(run again to go on where it stopped)",
-        program.package,
+        "`go build {package}` failed with {status}:\n{}\n(run again to go on where it stopped)",
         said.lines[said.lines.len().saturating_sub(REPEATED_LINES)..].join("\n")
     );
     Ok(())
