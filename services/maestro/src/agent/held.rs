@@ -28,6 +28,8 @@ pub(super) struct Held {
     pub(super) labels: BTreeMap<String, String>,
     pub(super) spec: ManifestWorkSpec,
     pub(super) deleting: bool,
+    /// When that was asked for.
+    deleted_at: Option<String>,
     pub(super) status: ManifestWorkStatus,
     /// The last status that the broker took, with the generation it was about.
     pub(super) reported: Option<(i32, ManifestWorkStatus)>,
@@ -61,6 +63,7 @@ impl Works {
         match all.get_mut(&id) {
             Some(known) if new.deleting => {
                 known.deleting = true;
+                known.deleted_at = new.deleted_at;
                 known.generation = known.generation.max(new.generation);
             }
             // Going is final, and an older version is late.
@@ -158,7 +161,8 @@ impl Held {
         let generation =
             event.resource_version()?.ok_or(InvalidEvent::Missing(extension::RESOURCE_VERSION))?;
         let metadata = event.metadata()?.unwrap_or_else(|| json!({}));
-        let deleting = event.text(extension::DELETION_TIMESTAMP).is_some();
+        let deleted_at = event.text(extension::DELETION_TIMESTAMP);
+        let deleting = deleted_at.is_some();
         let spec = if deleting {
             ManifestWorkSpec::default()
         } else {
@@ -181,6 +185,7 @@ impl Held {
             metadata,
             spec,
             deleting,
+            deleted_at,
             status: ManifestWorkStatus::default(),
             reported: None,
             report_as: Action::Update,
@@ -198,8 +203,8 @@ impl Held {
             .is_none_or(|(generation, reported)| *generation != self.generation || reported != status)
     }
 
-    /// Adds to an event what says which bundle it is about.
-    pub(super) fn mark(&self, event: CloudEvent, consumer: &str) -> CloudEvent {
+    /// Adds to an event what says which bundle it is about. `is_gone` when nothing of it is left.
+    pub(super) fn mark(&self, event: CloudEvent, consumer: &str, is_gone: bool) -> CloudEvent {
         let mut metadata = self.metadata.clone();
         metadata["name"] = json!(self.name);
         metadata["namespace"] = json!(consumer);
@@ -207,7 +212,12 @@ impl Held {
         metadata["generation"] = json!(self.generation);
         metadata["labels"][SOURCE_LABEL] = json!(self.source);
         metadata["annotations"][TYPE_ANNOTATION] = json!(DATA_TYPE);
-        metadata["finalizers"] = json!([FINALIZER]);
+        if let Some(moment) = self.deleted_at.as_deref().and_then(whole_second) {
+            metadata["deletionTimestamp"] = json!(moment);
+        }
+        if !is_gone {
+            metadata["finalizers"] = json!([FINALIZER]);
+        }
         let event = event
             .with(extension::CLUSTER_NAME, consumer)
             .with(extension::ORIGINAL_SOURCE, self.source.as_str())
@@ -220,6 +230,12 @@ impl Held {
             None => event,
         }
     }
+}
+
+/// A moment as metadata has it.
+fn whole_second(text: &str) -> Option<String> {
+    let moment: jiff::Timestamp = text.parse().ok()?;
+    Some(jiff::Timestamp::from_second(moment.as_second()).ok()?.to_string())
 }
 
 #[cfg(test)]

@@ -57,7 +57,7 @@ impl Reconcile for Applying {
         let status = self.engine.apply(&work, &held.status).await?;
         self.works.observed(id, held.generation, &status);
         if held.is_news(&status) {
-            self.report(&held, &status).await?;
+            self.report(&held, &status, false).await?;
         }
         if is_condition_true(&status.conditions, "Applied") {
             Ok(Next::Done)
@@ -73,15 +73,15 @@ impl Applying {
         let mut status = held.status.clone();
         let condition = |type_: &str, reason: &str, message: String| {
             Condition::new(type_, ConditionStatus::True, reason, message, self.clock.now())
-                .of_generation(Some(i64::from(held.generation)))
         };
-        let message = "The manifests are being deleted".to_owned();
-        set_condition(&mut status.conditions, condition("Deleting", "WorkDeleting", message));
+        let message = "ManifestWork is being deleted".to_owned();
+        let deleting = condition("Deleting", "WorkDeleting", message);
+        set_condition(&mut status.conditions, deleting.of_generation(Some(i64::from(held.generation))));
         match self.engine.remove(&held.name).await? {
             Removal::Waiting(objects) => {
                 self.works.observed(&held.id, held.generation, &status);
                 if held.is_news(&status) {
-                    self.report(held, &status).await?;
+                    self.report(held, &status, false).await?;
                 }
                 debug!(resource = held.id, objects = objects.len(), "a bundle is on its way out");
                 Ok(Next::After(LOOK_AGAIN))
@@ -89,8 +89,7 @@ impl Applying {
             Removal::Done => {
                 let message = format!("The manifests are deleted from the cluster {}", self.consumer);
                 set_condition(&mut status.conditions, condition("Deleted", "ManifestsDeleted", message));
-                status.resource_status = Default::default();
-                if self.report(held, &status).await? {
+                if self.report(held, &status, true).await? {
                     // Should the server not have heard, it asks again with the next connection.
                     self.works.remove(&held.id);
                     info!(resource = held.id, "a bundle is gone");
@@ -101,14 +100,19 @@ impl Applying {
     }
 
     /// Sends a status; whether the broker took it. Without a broker it is sent when there is one.
-    async fn report(&self, held: &Held, status: &ManifestWorkStatus) -> Result<bool, TaskError> {
+    async fn report(
+        &self,
+        held: &Held,
+        status: &ManifestWorkStatus,
+        is_gone: bool,
+    ) -> Result<bool, TaskError> {
         let bundle = BundleStatus::from(status.clone());
         let kind = EventType::new(Subresource::Status, held.report_as);
         let event = CloudEvent::new(&self.agent_id, &kind, self.clock.now())
             .with(extension::SEQUENCE_ID, self.sequence.next())
             .with(extension::STATUS_HASH, status_hash(&bundle))
             .with_data(serde_json::to_vec(&bundle)?);
-        let event = held.mark(event, &self.consumer);
+        let event = held.mark(event, &self.consumer, is_gone);
         match self.link.publish(topic::agent_events(&self.source_id, &self.consumer), &event).await {
             Ok(()) => {
                 self.works.reported(&held.id, held.generation, status);

@@ -186,6 +186,9 @@ pub(super) fn outgoing(
     event.kind = EventType::new(Subresource::Spec, action).to_string();
     let mut metadata = event.metadata()?.unwrap_or_else(|| Value::Object(Default::default()));
     metadata["name"] = Value::from(resource.id.as_str());
+    if let Some(moment) = resource.deleted_at.and_then(|at| Timestamp::from_second(at.as_second()).ok()) {
+        metadata["deletionTimestamp"] = Value::from(moment.to_string());
+    }
     let metadata = serde_json::to_string(&metadata).map_err(pilothouse_maestro_api::InvalidEvent::Json)?;
     event = event
         .with(extension::METADATA, metadata)

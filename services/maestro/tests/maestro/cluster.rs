@@ -8,13 +8,14 @@ use pilothouse_crds::{AppliedManifestWork, ManagedCluster, ManifestWork};
 use pilothouse_kubeapi::testing;
 use pilothouse_test_support::eventually;
 
-/// Far beyond anything that works; a test that reaches it has failed.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+/// Far beyond anything that works; a test that reaches it has failed. The original waits for up to a minute before it connects
+/// again, and some of its timers come round every few.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(240);
 
 /// A server with the custom resources of a management cluster; stops when dropped.
 pub(crate) struct Cluster {
     pub(crate) client: kube::Client,
-    _server: testing::Cluster,
+    server: testing::Cluster,
 }
 
 impl Cluster {
@@ -29,6 +30,11 @@ impl Cluster {
             works.list(&Default::default()).await.map(drop)
         })
         .await;
-        Self { client, _server: server }
+        Self { client, server }
+    }
+
+    /// A kubeconfig of somebody who may do everything.
+    pub(crate) fn kubeconfig(&self) -> String {
+        self.server.kubeconfig("admin", &["system:masters"]).unwrap()
     }
 }

@@ -2,7 +2,6 @@ use http::{Method, StatusCode};
 use kube::api::{Patch, PatchParams};
 use pilothouse_http::ClientBuilder;
 use pilothouse_maestro_api::{Error, work_uid};
-use pilothouse_test_support::requirement::Requirement;
 use serde_json::{Value, json};
 
 use crate::cluster::PATIENCE;
@@ -53,9 +52,8 @@ async fn bundle_is_applied_reported_changed_and_removed() {
 
 #[tokio::test]
 async fn the_same_works_with_mosquitto_in_between() {
-    const MOSQUITTO: Requirement = Requirement::new("mosquitto", "mosquitto");
-    if !std::path::Path::new("/usr/sbin/mosquitto").exists() {
-        return MOSQUITTO.missing();
+    if !BrokerPart::has_mosquitto() {
+        return;
     }
     let folder = tempfile::tempdir().unwrap();
     let world = World::with(BrokerPart::mosquitto(folder.path()).await, folder.path()).await;

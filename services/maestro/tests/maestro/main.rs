@@ -4,5 +4,7 @@
 
 mod cluster;
 mod flow;
+mod original;
 mod outages;
+mod packets;
 mod world;

@@ -88,7 +88,7 @@ async fn server_and_agent_find_each_other_whoever_comes_first() {
     let world = World::start(folder.path()).await;
     world.server.source.work_create(&work("one", "1")).await.unwrap();
     world.until_map("one", Some("1")).await;
-    let World { cluster, broker, agent, server } = world;
+    let World { cluster, broker, agent, mut server } = world;
     server.kill().await;
     agent.unwrap().stop().await;
     broker.until_subscriptions(0).await;

@@ -16,11 +16,13 @@ use pilothouse_runtime::{Clock, OnExit, Reason, Shutdown, Tasks};
 use pilothouse_store::{Keyring, Location, Options, Store};
 use pilothouse_test_support::eventually;
 use pilothouse_test_support::process::{Running, free_port};
+use pilothouse_test_support::requirement::Requirement;
 use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
 
 use crate::cluster::{Cluster, PATIENCE};
 
+const MOSQUITTO: &str = "/usr/sbin/mosquitto";
 pub(crate) const CONSUMER: &str = "local-cluster";
 pub(crate) const SOURCE: &str = "cs";
 
@@ -28,6 +30,8 @@ pub(crate) const SOURCE: &str = "cs";
 pub(crate) struct Part {
     shutdown: Shutdown,
     tasks: Tasks,
+    /// A program of somebody else's, instead of tasks of ours.
+    process: Option<Running>,
 }
 
 pub(crate) struct World {
@@ -47,9 +51,12 @@ pub(crate) struct BrokerPart {
 /// A server in a runtime of its own, so that it can be killed: nothing of it runs on, and nothing is finished.
 pub(crate) struct Server {
     runtime: Option<tokio::runtime::Runtime>,
+    /// A program of somebody else's, instead of a runtime of ours.
+    process: Option<Running>,
     pub(crate) rest: RestClient,
     pub(crate) source: SourceClient,
     pub(crate) rest_url: String,
+    pub(crate) grpc: SocketAddr,
 }
 
 impl Part {
@@ -62,10 +69,17 @@ impl Part {
         let tasks = Tasks::new("test", shutdown.clone());
         let run = run(shutdown.clone());
         tasks.spawn(name, OnExit::LogError, async move { Ok(run.await?) });
-        Self { shutdown, tasks }
+        Self { shutdown, tasks, process: None }
     }
 
-    pub(crate) async fn stop(self) {
+    /// A program that runs; stopping it is killing it.
+    pub(crate) fn process(running: Running) -> Self {
+        let shutdown = Shutdown::new();
+        Self { tasks: Tasks::new("test", shutdown.clone()), shutdown, process: Some(running) }
+    }
+
+    pub(crate) async fn stop(mut self) {
+        drop(self.process.take());
         self.shutdown.request(Reason::Asked("the test wants it".into()));
         self.tasks.drain(PATIENCE).await.unwrap();
     }
@@ -131,13 +145,22 @@ impl BrokerPart {
         Self { port, part: Some(part), mosquitto: None, registry }
     }
 
+    /// Whether Mosquitto is on this machine; if not, the test was noted as skipped and should return.
+    pub(crate) fn has_mosquitto() -> bool {
+        let found = Path::new(MOSQUITTO).exists();
+        if !found {
+            Requirement::new("mosquitto", "mosquitto").missing();
+        }
+        found
+    }
+
     /// The one everybody compares with.
     pub(crate) async fn mosquitto(folder: &Path) -> Self {
         let port = free_port();
         let config = folder.join("mosquitto.conf");
         std::fs::write(&config, format!("listener {port} 127.0.0.1\nallow_anonymous true\nuser root\n"))
             .unwrap();
-        let mut command = Command::new("/usr/sbin/mosquitto");
+        let mut command = Command::new(MOSQUITTO);
         command.arg("-c").arg(config).stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null());
         let running = Running::spawn(command).unwrap();
         eventually("mosquitto listens", PATIENCE, || async {
@@ -173,28 +196,49 @@ impl BrokerPart {
 
 impl Server {
     pub(crate) async fn start(folder: &Path, broker: u16) -> Self {
+        Self::start_at(folder, broker, [0, 0]).await
+    }
+
+    /// On these ports, of REST and of gRPC.
+    pub(crate) async fn start_at(folder: &Path, broker: u16, ports: [u16; 2]) -> Self {
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let path = folder.to_str().unwrap().to_owned();
-        let started = runtime
-            .handle()
-            .clone()
-            .spawn_blocking(move || tokio::runtime::Handle::current().block_on(run_server(path, broker)));
+        let started = runtime.handle().clone().spawn_blocking(move || {
+            tokio::runtime::Handle::current().block_on(run_server(path, broker, ports))
+        });
         let (rest, grpc) = started.await.unwrap();
+        let mut server = Self::at(rest, grpc);
+        server.runtime = Some(runtime);
+        server
+    }
+
+    /// A program that serves at these addresses.
+    pub(crate) fn process(running: Running, rest: SocketAddr, grpc: SocketAddr) -> Self {
+        let mut server = Self::at(rest, grpc);
+        server.process = Some(running);
+        server
+    }
+
+    fn at(rest: SocketAddr, grpc: SocketAddr) -> Self {
         let rest_url = format!("http://{rest}");
         let client = ClientBuilder::new(Duration::from_secs(10)).build().unwrap();
         Self {
-            runtime: Some(runtime),
+            runtime: None,
+            process: None,
             rest: RestClient::try_new(client, &rest_url).unwrap(),
             source: SourceClient::try_new(&format!("http://{grpc}"), SOURCE, Clock::system()).unwrap(),
             rest_url,
+            grpc,
         }
     }
 
     /// Whatever it is doing, it does no more.
-    pub(crate) async fn kill(mut self) {
-        let runtime = self.runtime.take().unwrap();
-        tokio::task::spawn_blocking(move || runtime.shutdown_timeout(PATIENCE)).await.unwrap();
+    pub(crate) async fn kill(&mut self) {
+        drop(self.process.take());
+        if let Some(runtime) = self.runtime.take() {
+            tokio::task::spawn_blocking(move || runtime.shutdown_timeout(PATIENCE)).await.unwrap();
+        }
     }
 }
 
@@ -207,15 +251,15 @@ impl Drop for Server {
 }
 
 /// Builds a server and leaves it running in the runtime of the caller.
-async fn run_server(folder: String, broker: u16) -> (SocketAddr, SocketAddr) {
+async fn run_server(folder: String, broker: u16, ports: [u16; 2]) -> (SocketAddr, SocketAddr) {
     let shutdown = Shutdown::new();
     let location = Location::sqlite(format!("{folder}/maestro.db"));
     let mut options = Options::new(location, server::catalog(), shutdown.clone());
     options.keyring = Some(Keyring::open_or_create(format!("{folder}/keyring")).unwrap());
     let store = Store::open(options).await.unwrap();
     let config = server::Config {
-        rest: ListenerConfig::loopback(0),
-        grpc: ListenerConfig::loopback(0),
+        rest: ListenerConfig::loopback(ports[0]),
+        grpc: ListenerConfig::loopback(ports[1]),
         broker: broker_config(broker, "maestro"),
         consumers: vec![CONSUMER.to_owned()],
         ..server::Config::default()
@@ -235,9 +279,15 @@ async fn run_server(folder: String, broker: u16) -> (SocketAddr, SocketAddr) {
 }
 
 pub(crate) async fn start_agent(cluster: &Cluster, broker: u16) -> Part {
+    start_agent_of(cluster, broker, "maestro").await
+}
+
+/// An agent whose works come from this hub.
+pub(crate) async fn start_agent_of(cluster: &Cluster, broker: u16, hub: &str) -> Part {
     let config = agent::Config {
         broker: broker_config(broker, "local-cluster-work-agent-client"),
         consumer: CONSUMER.to_owned(),
+        hub: hub.to_owned(),
         ..agent::Config::default()
     };
     let mut registry = Registry::default();

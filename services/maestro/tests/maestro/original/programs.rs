@@ -1,0 +1,143 @@
+//! The original's programs, with what each of them needs.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use pilothouse_maestro_api::Consumer;
+use pilothouse_test_support::maestro::Maestro;
+use pilothouse_test_support::process::{Running, free_port};
+use pilothouse_test_support::{eventually, postgres};
+
+use crate::cluster::{Cluster, PATIENCE};
+use crate::world::{CONSUMER, Part, SOURCE, Server};
+
+/// What the original's programs are started with.
+pub(super) struct Original {
+    maestro: Maestro,
+    folder: PathBuf,
+    broker: u16,
+    /// The server's: REST, gRPC, metrics, health. The same after a restart.
+    ports: [u16; 4],
+}
+
+impl Original {
+    /// With a broker on this port. `None` if the programs are not there.
+    pub(super) fn find(folder: &Path, broker: u16) -> Option<Self> {
+        let maestro = Maestro::find()?;
+        Some(Self { maestro, folder: folder.to_owned(), broker, ports: [0; 4].map(|_| free_port()) })
+    }
+
+    /// An empty database, with the tables in it. `None` without PostgreSQL.
+    pub(super) fn prepare_database(&self) -> Option<()> {
+        let url = postgres::shared()?.fresh_database();
+        let (server, name) = url.rsplit_once('/')?;
+        let (user, address) = server.rsplit_once("//")?.1.split_once('@')?;
+        let (_, port) = address.rsplit_once(':')?;
+        let values =
+            [("host", "127.0.0.1"), ("port", port), ("name", name), ("user", user), ("password", "x")];
+        for (file, value) in values {
+            std::fs::write(self.folder.join(file), value).unwrap();
+        }
+        let done = self.command("migration").args(self.database()).status().unwrap();
+        assert!(done.success(), "{}", self.log("migration"));
+        Some(())
+    }
+
+    /// A server that answers, and knows the consumer.
+    pub(super) async fn server(&self) -> Server {
+        let config = format!(
+            "brokerHost: 127.0.0.1:{}\ntopics:\n  sourceEvents: sources/maestro/consumers/+/sourceevents\n  agentEvents: sources/maestro/consumers/+/agentevents\n",
+            self.broker
+        );
+        let file = self.folder.join("server.yaml");
+        std::fs::write(&file, config).unwrap();
+        let [rest, grpc, metrics, health] = self.ports;
+        let mut command = self.command("server");
+        command
+            .args(self.database())
+            .arg(format!("--message-broker-config-file={}", file.display()))
+            .args(["--client-id=maestro-original", "--subscription-type=broadcast", "--heartbeat-interval=3"])
+            .arg("--server-hostname=127.0.0.1")
+            .arg(format!("--http-server-bindport={rest}"))
+            .arg(format!("--grpc-server-bindport={grpc}"))
+            .arg(format!("--metrics-server-bindport={metrics}"))
+            .arg(format!("--health-check-server-bindport={health}"));
+        let at = |port: u16| SocketAddr::from(([127, 0, 0, 1], port));
+        let server = Server::process(Running::spawn(command).unwrap(), at(rest), at(grpc));
+        eventually("the original server answers", PATIENCE, || async {
+            let consumers = server.rest.consumer_list().await.map_err(|error| error.to_string())?;
+            if !consumers.iter().any(|consumer| consumer.name == CONSUMER) {
+                let consumer = Consumer { name: CONSUMER.to_owned(), ..Consumer::default() };
+                server.rest.consumer_create(&consumer).await.map_err(|error| error.to_string())?;
+            }
+            tokio::net::TcpStream::connect(at(grpc)).await.map(drop).map_err(|error| error.to_string())
+        })
+        .await;
+        server
+    }
+
+    /// An agent on a cluster.
+    pub(super) fn agent(&self, cluster: &Cluster) -> Part {
+        let topic = |events: &str| format!("sources/maestro/consumers/{CONSUMER}/{events}");
+        let config = format!(
+            "brokerHost: 127.0.0.1:{}\ntopics:\n  sourceEvents: {}\n  agentEvents: {}\n",
+            self.broker,
+            topic("sourceevents"),
+            topic("agentevents")
+        );
+        let (file, kubeconfig) = (self.folder.join("agent.yaml"), self.folder.join("kubeconfig"));
+        std::fs::write(&file, config).unwrap();
+        std::fs::write(&kubeconfig, cluster.kubeconfig()).unwrap();
+        let mut command = self.command("agent");
+        command
+            .arg(format!("--kubeconfig={}", kubeconfig.display()))
+            .args(["--namespace=default", "--workload-source-driver=mqtt", "--status-sync-interval=1s"])
+            .arg(format!("--listen=127.0.0.1:{}", free_port()))
+            .arg(format!("--consumer-name={CONSUMER}"))
+            .arg(format!("--workload-source-config={}", file.display()))
+            .arg(format!("--cloudevents-client-id={CONSUMER}-work-agent"));
+        Part::process(Running::spawn(command).unwrap())
+    }
+
+    /// The command line of the original's source, for a server.
+    pub(super) fn source(&self, server: &Server) -> Command {
+        let mut command = Command::new(self.maestro.source());
+        command
+            .arg(format!("--source={SOURCE}"))
+            .arg(format!("--maestro-server={}", server.rest_url))
+            .arg(format!("--grpc-server={}", server.grpc))
+            .arg(format!("--consumer-name={CONSUMER}"))
+            .stdin(Stdio::null());
+        command
+    }
+
+    /// What a program has written, for a test that failed.
+    pub(super) fn log(&self, verb: &str) -> String {
+        std::fs::read_to_string(self.folder.join(format!("{verb}.log"))).unwrap_or_default()
+    }
+
+    fn command(&self, verb: &str) -> Command {
+        let log = self.folder.join(format!("{verb}.log"));
+        let log = std::fs::File::options().create(true).append(true).open(log).unwrap();
+        let mut command = Command::new(self.maestro.program());
+        command
+            .arg(verb)
+            .current_dir(&self.folder)
+            .stdin(Stdio::null())
+            .stdout(log.try_clone().unwrap())
+            .stderr(log);
+        command
+    }
+
+    fn database(&self) -> [String; 5] {
+        let file = |flag: &str, name: &str| format!("--db-{flag}-file={}", self.folder.join(name).display());
+        [
+            file("host", "host"),
+            file("port", "port"),
+            file("name", "name"),
+            file("user", "user"),
+            file("password", "password"),
+        ]
+    }
+}
