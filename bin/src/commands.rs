@@ -21,6 +21,7 @@ pub mod version;
 pub mod virt_controller;
 
 mod admin_surface;
+mod alone;
 mod images;
 mod location;
 mod operator;

@@ -6,8 +6,9 @@ use std::time::Duration;
 use anyhow::anyhow;
 use pilothouse_region::control_plane::{self, ControlPlane};
 use pilothouse_runtime::config::{self, ConfigArgs};
-use pilothouse_runtime::{Clock, OnExit, Process, Shutdown, block_on, telemetry};
+use pilothouse_runtime::{Clock, OnExit, Process, Shutdown, telemetry};
 
+use super::alone;
 use crate::{Failure, Hint};
 
 /// How long open requests may take when it is stopped.
@@ -48,20 +49,7 @@ pub(super) fn stay(
     telemetry: &telemetry::Config,
     build: impl AsyncFnOnce(&Shutdown) -> Result<ControlPlane, Failure>,
 ) -> Result<ExitCode, Failure> {
-    let _telemetry = telemetry::install(name, telemetry)
-        .map_err(|error| anyhow!(error))
-        .hint("a filter is a level, or a list such as `info,pilothouse_store=debug`")?;
-    let mut outcome = Ok(());
-    let code = block_on(async {
-        match Box::pin(start(build)).await {
-            Ok(process) => process.run().await,
-            Err(failure) => {
-                outcome = Err(failure);
-                pilothouse_runtime::ExitCode::NotStarted
-            }
-        }
-    });
-    outcome.map(|()| code.into())
+    alone::run(name, telemetry, start(build))
 }
 
 async fn start(

@@ -11,9 +11,10 @@ use nix::unistd::{Pid, getppid};
 use pilothouse_kubelet::relay::{self, Relay};
 use pilothouse_kubelet::{Config, Deps, Entered, Service, enter};
 use pilothouse_runtime::config::{self, ConfigArgs};
-use pilothouse_runtime::{Clock, OnExit, Process, block_on, telemetry};
+use pilothouse_runtime::{Clock, OnExit, Process, telemetry};
 use prometheus_client::registry::Registry;
 
+use super::alone;
 use super::images::ImageArgs;
 use crate::{Failure, Hint};
 
@@ -76,20 +77,8 @@ impl Args {
                 return Err(anyhow!("process {parent}, which wanted this node, has ended"))?;
             }
         }
-        let _telemetry = telemetry::install("kubelet", &self.config.telemetry(telemetry::Config::default()))
-            .map_err(|error| anyhow!(error))
-            .hint("a filter is a level, or a list such as `info,pilothouse_store=debug`")?;
-        let mut outcome = Ok(());
-        let code = block_on(async {
-            match Box::pin(start(config, entered, relay)).await {
-                Ok(process) => process.run().await,
-                Err(failure) => {
-                    outcome = Err(failure);
-                    pilothouse_runtime::ExitCode::NotStarted
-                }
-            }
-        });
-        outcome.map(|()| code.into())
+        let telemetry = self.config.telemetry(telemetry::Config::default());
+        alone::run("kubelet", &telemetry, start(config, entered, relay))
     }
 
     /// What the flags say, in place of what the file says.

@@ -3,18 +3,18 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::anyhow;
-use pilothouse_http::{Health, Listener, ListenerConfig, Operations, Stack};
+use pilothouse_http::{Health, ListenerConfig};
 use pilothouse_region::Management;
 use pilothouse_runtime::config::{self, ConfigArgs};
-use pilothouse_runtime::{Clock, OnExit, Process, Shutdown, TaskError, Tasks, block_on, telemetry};
+use pilothouse_runtime::{Clock, OnExit, Process, Shutdown, TaskError, Tasks, telemetry};
 use prometheus_client::registry::Registry;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use super::alone;
 use crate::{Failure, Hint, Output};
 
 /// How long running passes may take when it is stopped.
@@ -92,20 +92,8 @@ where
         output.raw(config::dump(&config)?.as_bytes())?;
         return Ok(ExitCode::SUCCESS);
     }
-    let _telemetry = telemetry::install(name, &args.config.telemetry(config.telemetry.clone()))
-        .map_err(|error| anyhow!(error))
-        .hint("a filter is a level, or a list such as `info,pilothouse_store=debug`")?;
-    let mut outcome = Ok(());
-    let code = block_on(async {
-        match Box::pin(start(name, config, build, serve)).await {
-            Ok(process) => process.run().await,
-            Err(failure) => {
-                outcome = Err(failure);
-                pilothouse_runtime::ExitCode::NotStarted
-            }
-        }
-    });
-    outcome.map(|()| code.into())
+    let telemetry = args.config.telemetry(config.telemetry.clone());
+    alone::run(name, &telemetry, start(name, config, build, serve))
 }
 
 async fn start<C, S, R, F>(
@@ -126,10 +114,7 @@ where
     let clock = Clock::system();
     let health = Health::new(shutdown.clone());
     let tasks = process.tasks(name);
-    // Ports before anything else: whoever has them already is the likelier mistake.
-    let pages = Listener::bind("the metrics' listener", &config.metrics, &clock)
-        .await
-        .hint("`metrics.address` of the configuration is another; port 0 takes a free one")?;
+    let pages = alone::bind_pages(&config.metrics, &clock).await?;
     let management = Management::connect(config.kubeconfig.as_deref())
         .await
         .map_err(|error| anyhow!(error))
@@ -148,14 +133,6 @@ where
     };
     let built = build(config.service, site).await?;
     tasks.spawn(name, OnExit::StopProcess, serve(built, shutdown));
-
-    let http = pilothouse_http::Metrics::new(registry.sub_registry_with_prefix("operations"));
-    let status = tasks.clone();
-    let pages_router = Operations::new(health, Arc::new(registry))
-        .with_page("tasks", move || serde_json::to_value(status.status()).unwrap_or_default())
-        .router();
-    let router = Stack::new(http.clone()).around(pages_router);
-    let own = tasks.clone();
-    tasks.spawn("metrics", OnExit::StopProcess, async move { pages.serve(router, http, &own).await });
+    alone::serve_pages(pages, health, registry, &tasks);
     Ok(process)
 }

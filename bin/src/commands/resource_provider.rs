@@ -3,24 +3,21 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
 use pilothouse_clusters_service_api as clusters_service;
-use pilothouse_http::{
-    CertificateSource, ClientBuilder, Health, Listener, ListenerConfig, Operations, Stack, TlsFiles,
-};
+use pilothouse_http::{CertificateSource, ClientBuilder, Health, ListenerConfig, TlsFiles};
 use pilothouse_pki::Bundle;
 use pilothouse_runtime::config::{self, ConfigArgs, SecretFile};
-use pilothouse_runtime::{Clock, OnExit, Process, Shutdown, TaskError, block_on, telemetry};
+use pilothouse_runtime::{Clock, OnExit, Process, Shutdown, TaskError, telemetry};
 use pilothouse_store::{Keyring, Location, Options, Store};
 use prometheus_client::registry::Registry;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use url::Url;
 
-use super::location;
+use super::{alone, location};
 use crate::{Failure, Hint, Output};
 
 /// How long open requests and running passes may take when it is stopped.
@@ -105,20 +102,8 @@ where
         output.raw(config::dump(&config)?.as_bytes())?;
         return Ok(ExitCode::SUCCESS);
     }
-    let _telemetry = telemetry::install(name, &args.telemetry(config.telemetry.clone()))
-        .map_err(|error| anyhow!(error))
-        .hint("a filter is a level, or a list such as `info,pilothouse_store=debug`")?;
-    let mut outcome = Ok(());
-    let code = block_on(async {
-        match Box::pin(start(name, config, build, serve)).await {
-            Ok(process) => process.run().await,
-            Err(failure) => {
-                outcome = Err(failure);
-                pilothouse_runtime::ExitCode::NotStarted
-            }
-        }
-    });
-    outcome.map(|()| code.into())
+    let telemetry = args.telemetry(config.telemetry.clone());
+    alone::run(name, &telemetry, start(name, config, build, serve))
 }
 
 async fn start<C, S, R, F>(
@@ -136,8 +121,7 @@ where
     let shutdown = process.shutdown().clone();
     let clock = Clock::system();
     let health = Health::new(shutdown.clone());
-    // Ports before anything else: whoever has them already is the likelier mistake.
-    let pages = Listener::bind("the metrics' listener", &config.metrics, &clock).await?;
+    let pages = alone::bind_pages(&config.metrics, &clock).await?;
     let store = config.open_store(shutdown.clone()).await?;
     let mut registry = Registry::default();
     let site = Site {
@@ -154,15 +138,7 @@ where
     });
     let tasks = process.tasks(name);
     tasks.spawn(name, OnExit::StopProcess, serve(built, shutdown));
-
-    let http = pilothouse_http::Metrics::new(registry.sub_registry_with_prefix("operations"));
-    let status = tasks.clone();
-    let pages_router = Operations::new(health, Arc::new(registry))
-        .with_page("tasks", move || serde_json::to_value(status.status()).unwrap_or_default())
-        .router();
-    let router = Stack::new(http.clone()).around(pages_router);
-    let own = tasks.clone();
-    tasks.spawn("metrics", OnExit::StopProcess, async move { pages.serve(router, http, &own).await });
+    alone::serve_pages(pages, health, registry, &tasks);
     Ok(process)
 }
 

@@ -9,9 +9,10 @@ use comfy_table::Table;
 use pilothouse_region::{
     Authentication, Config, DataDir, Endpoints, FirstCluster, PortChoice, Ports, Region,
 };
-use pilothouse_runtime::{Process, Tasks, block_on, telemetry};
+use pilothouse_runtime::{Process, Tasks, telemetry};
 use serde::Serialize;
 
+use super::alone;
 use super::images::ImageArgs;
 use super::region_data::RegionArgs;
 use super::say;
@@ -120,26 +121,11 @@ impl Args {
         if self.detach {
             return detach::run(&self.region.data_dir()?);
         }
-        let _telemetry = telemetry::install(
-            "region",
-            &telemetry::Config {
-                filter: Some(self.log.clone().unwrap_or_else(|| "warn,kube_client=off".to_owned())),
-                ..telemetry::Config::default()
-            },
-        )
-        .map_err(|error| anyhow!(error))
-        .hint("a filter is a level, or a list such as `info,pilothouse_store=debug`")?;
-        let mut outcome = Ok(());
-        let code = block_on(async {
-            match self.stay(output).await {
-                Ok(code) => code,
-                Err(failure) => {
-                    outcome = Err(failure);
-                    pilothouse_runtime::ExitCode::NotStarted
-                }
-            }
-        });
-        outcome.map(|()| code.into())
+        let telemetry = telemetry::Config {
+            filter: Some(self.log.clone().unwrap_or_else(|| "warn,kube_client=off".to_owned())),
+            ..telemetry::Config::default()
+        };
+        alone::live("region", &telemetry, self.stay(output))
     }
 
     async fn stay(self, output: &mut Output) -> Result<pilothouse_runtime::ExitCode, Failure> {
