@@ -30,6 +30,7 @@ mod management;
 mod node;
 mod operators;
 mod ports;
+mod reachability;
 mod region;
 mod services;
 mod stop;
@@ -45,6 +46,7 @@ pub use self::kubernetes::ClientError;
 pub use self::node::NodeError;
 pub use self::operators::Management;
 pub use self::ports::{Ports, PortsError};
+pub use self::reachability::Reachability;
 pub use self::region::Region;
 pub use self::stop::{StopError, Stopped, stop};
 

@@ -14,6 +14,7 @@ use pilothouse_runtime::{Clock, OnExit, Tasks};
 use crate::error::Error;
 use crate::kubernetes::ClientError;
 use crate::management;
+use crate::reachability::Reachability;
 
 /// How long a connection to the API server may take.
 const CONNECT: Duration = Duration::from_secs(30);
@@ -22,6 +23,7 @@ const CONNECT: Duration = Duration::from_secs(30);
 #[derive(Clone)]
 pub struct Management {
     client: Client,
+    reachability: Reachability,
     url: String,
 }
 
@@ -47,12 +49,18 @@ impl Management {
         config.connect_timeout = Some(CONNECT);
         let url = config.cluster_url.to_string().trim_end_matches('/').to_owned();
         let client = Client::try_from(config).map_err(|error| ClientError::Client(Box::new(error)))?;
-        Ok(Self { client, url })
+        let reachability = Reachability::default();
+        Ok(Self { client: reachability.of(client), reachability, url })
     }
 
     /// A client of it.
     pub fn client(&self) -> Client {
         self.client.clone()
+    }
+
+    /// Whether it answers.
+    pub fn reachability(&self) -> &Reachability {
+        &self.reachability
     }
 
     /// Its API server, as this process reaches it.

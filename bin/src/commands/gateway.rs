@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use pilothouse_gateway::{Config, Deps, Dial, Direct, Service};
+use pilothouse_http::Verdict;
 use pilothouse_kubelet_api::Dialer;
 
 use super::operator::{self, OperatorArgs, Site};
@@ -43,6 +44,8 @@ impl Args {
             output,
             async |config: Config, site: Site<'_>| {
                 let Site { management, clock, health, registry, .. } = site;
+                // Hosted clusters that it knows of are reached as before.
+                operator::report(&health, &management, Verdict::warning);
                 let deps = Deps { client: management.client(), dialer, clock, health, registry };
                 Service::build(config, deps)
                     .await

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::anyhow;
-use pilothouse_http::{Health, ListenerConfig};
+use pilothouse_http::{Health, ListenerConfig, Verdict};
 use pilothouse_region::Management;
 use pilothouse_runtime::config::{self, ConfigArgs};
 use pilothouse_runtime::{Clock, OnExit, Process, Shutdown, TaskError, Tasks, telemetry};
@@ -123,6 +123,7 @@ where
         let made = management.ensure_definitions().await;
         made.map_err(|error| anyhow!(error)).hint(CLUSTER)?;
     }
+    report(&health, &management, Verdict::failed);
     let mut registry = Registry::default();
     let site = Site {
         management,
@@ -135,4 +136,13 @@ where
     tasks.spawn(name, OnExit::StopProcess, serve(built, shutdown));
     alone::serve_pages(pages, health, registry, &tasks);
     Ok(process)
+}
+
+/// Has the health page say whether the management cluster answers, and how bad it is if it does not.
+pub(crate) fn report(health: &Health, management: &Management, without: fn(String) -> Verdict) {
+    let reachability = management.reachability().clone();
+    health.register("management", move || match reachability.trouble() {
+        None => Verdict::ready("the management cluster answers"),
+        Some(trouble) => without(trouble),
+    });
 }
