@@ -7,6 +7,7 @@ use crate::{Failure, Output};
 mod cluster;
 mod kubeconfig;
 mod node_pool;
+mod platform;
 
 /// Create hosted clusters, node pools, and the way into them.
 #[derive(Debug, clap::Args)]

@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
-use clap::Subcommand;
 use k8s_openapi::api::core::v1::Node;
 use kube::api::ListParams;
 use kube::{Api, Client};
 use serde_json::{Value, json};
 
 use self::settings::SettingsArgs;
+use super::platform::Platform;
 use crate::hcp::client::{self, ClientArgs};
 use crate::hcp::kubevirt::MachineArgs;
 use crate::hcp::objects::{self, Publishing};
@@ -26,18 +26,10 @@ const PATIENCE: Duration = Duration::from_secs(30 * 60);
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     #[command(subcommand)]
-    platform: Platform,
+    platform: Platform<KubeVirtArgs, NoneArgs>,
 }
 
-#[derive(Debug, Subcommand)]
-enum Platform {
-    /// Create a hosted cluster whose nodes are virtual machines of KubeVirt
-    #[command(name = "kubevirt")]
-    KubeVirt(Box<KubeVirtArgs>),
-    /// Create a hosted cluster whose nodes its users bring
-    None(Box<NoneArgs>),
-}
-
+/// Create a hosted cluster whose nodes are virtual machines of KubeVirt
 #[derive(Debug, clap::Args)]
 struct KubeVirtArgs {
     #[command(flatten)]
@@ -60,6 +52,7 @@ struct KubeVirtArgs {
     doing: DoingArgs,
 }
 
+/// Create a hosted cluster whose nodes its users bring
 #[derive(Debug, clap::Args)]
 struct NoneArgs {
     #[command(flatten)]

@@ -1,11 +1,11 @@
 //! `create nodepool`: more nodes for a hosted cluster.
 
 use anyhow::anyhow;
-use clap::Subcommand;
 use kube::Api;
 use pilothouse_crds::{NodePool, PlatformType};
 use serde_json::{Value, json};
 
+use super::platform::Platform;
 use crate::hcp::client::{self, ClientArgs};
 use crate::hcp::kubevirt::MachineArgs;
 use crate::hcp::{objects, render, values};
@@ -15,18 +15,10 @@ use crate::{Failure, Hint, Output};
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     #[command(subcommand)]
-    platform: Platform,
+    platform: Platform<KubeVirtArgs, PoolArgs>,
 }
 
-#[derive(Debug, Subcommand)]
-enum Platform {
-    /// Create a node pool of virtual machines of KubeVirt
-    #[command(name = "kubevirt")]
-    KubeVirt(Box<KubeVirtArgs>),
-    /// Create a node pool whose nodes its users bring
-    None(Box<PoolArgs>),
-}
-
+/// Create a node pool of virtual machines of KubeVirt
 #[derive(Debug, clap::Args)]
 struct KubeVirtArgs {
     #[command(flatten)]
@@ -35,6 +27,7 @@ struct KubeVirtArgs {
     machines: MachineArgs,
 }
 
+/// Create a node pool whose nodes its users bring
 #[derive(Debug, clap::Args)]
 struct PoolArgs {
     /// The node pool's name
