@@ -90,3 +90,30 @@ impl Default for Config {
         }
     }
 }
+
+impl Config {
+    /// Volumes for claims alone: for a cluster whose own controllers do the rest.
+    pub fn volumes_only() -> Self {
+        Self {
+            deployments: false,
+            replica_sets: false,
+            replication_controllers: false,
+            stateful_sets: false,
+            daemon_sets: false,
+            jobs: false,
+            cron_jobs: false,
+            disruption_budgets: false,
+            scheduler: false,
+            endpoints: false,
+            namespace_defaults: false,
+            namespaces: false,
+            garbage_collection: false,
+            node_ranges: false,
+            node_lifecycle: false,
+            certificate_requests: false,
+            approve_serving_certificates: false,
+            bootstrap_tokens: false,
+            ..Self::default()
+        }
+    }
+}

@@ -181,27 +181,7 @@ async fn serve(
     let config = match kind {
         Kind::Ours => everything,
         // Folders for claims are ours to make on any cluster.
-        Kind::Real => pilothouse_controllers::Config {
-            deployments: false,
-            replica_sets: false,
-            replication_controllers: false,
-            stateful_sets: false,
-            daemon_sets: false,
-            jobs: false,
-            cron_jobs: false,
-            disruption_budgets: false,
-            scheduler: false,
-            endpoints: false,
-            namespace_defaults: false,
-            namespaces: false,
-            garbage_collection: false,
-            node_ranges: false,
-            node_lifecycle: false,
-            certificate_requests: false,
-            approve_serving_certificates: false,
-            bootstrap_tokens: false,
-            ..everything
-        },
+        Kind::Real => pilothouse_controllers::Config::volumes_only(),
     };
     let deps = pilothouse_controllers::Deps {
         client: connect(&std::fs::read_to_string(&admin).unwrap()).await,
