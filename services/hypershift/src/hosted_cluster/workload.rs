@@ -131,6 +131,8 @@ fn container(blueprint: &Blueprint, image: &str) -> Container {
             protocol: Some("TCP".to_owned()),
             ..ContainerPort::default()
         }]),
+        // What it said at its end is shown in the cluster's conditions.
+        termination_message_policy: Some("FallbackToLogsOnError".to_owned()),
         resources: Some(ResourceRequirements {
             requests: Some(requests(blueprint)),
             ..ResourceRequirements::default()

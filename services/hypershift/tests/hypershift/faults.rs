@@ -199,9 +199,11 @@ async fn a_pod_that_crashes_is_named_with_its_reason_until_it_is_back() {
 
     let pods: Api<Pod> = region.api(CONTROL_PLANE);
     let status = |ready: &str, state: serde_json::Value| {
+        let message = "started\nerror: the store cannot be opened\n  caused by: it is a folder\n";
         let container = json!({
             "name": "kube-apiserver", "image": "pilothouse", "imageID": "", "ready": ready == "True",
             "restartCount": 4, "state": state,
+            "lastState": { "terminated": { "exitCode": 1, "reason": "Error", "message": message } },
         });
         Patch::Merge(json!({ "status": {
             "conditions": [{ "type": "Ready", "status": ready }], "containerStatuses": [container],
@@ -210,7 +212,9 @@ async fn a_pod_that_crashes_is_named_with_its_reason_until_it_is_back() {
     let waiting = json!({ "waiting": { "reason": "CrashLoopBackOff", "message": "back-off 40s" } });
     pods.patch_status("kube-apiserver-0", &PatchParams::default(), &status("False", waiting)).await.unwrap();
     let degraded = region.eventually_reason("Degraded", "True", "UnavailableReplicas").await;
-    assert!(degraded.message.contains("CrashLoopBackOff: back-off 40s"), "{}", degraded.message);
+    let why = "CrashLoopBackOff: back-off 40s: it ended with 1: \
+               started; error: the store cannot be opened; caused by: it is a folder";
+    assert!(degraded.message.contains(why), "{}", degraded.message);
     let available = region.eventually_reason("Available", "False", "WaitingForAvailable").await;
     assert!(available.message.contains("pod kube-apiserver-0 is not ready"), "{}", available.message);
 
