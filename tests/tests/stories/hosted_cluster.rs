@@ -2,92 +2,23 @@
 
 use pilothouse_test_support::eventually;
 
+use crate::manifests;
 use crate::region::{LIMIT, Region};
-
-/// A cluster `ada` with one worker.
-pub(crate) const MANIFESTS: &str = r#"
-apiVersion: v1
-kind: Namespace
-metadata:
-  name: clusters
----
-apiVersion: v1
-kind: Secret
-metadata:
-  name: pull-secret
-  namespace: clusters
-stringData:
-  .dockerconfigjson: '{"auths":{}}'
----
-apiVersion: hypershift.openshift.io/v1beta1
-kind: HostedCluster
-metadata:
-  name: ada
-  namespace: clusters
-spec:
-  release:
-    image: pilothouse/release:4.20.0
-  platform:
-    type: KubeVirt
-  controllerAvailabilityPolicy: SingleReplica
-  pullSecret:
-    name: pull-secret
-  dns:
-    baseDomain: pilothouse.test
-  services:
-  - service: APIServer
-    servicePublishingStrategy:
-      type: Route
-  - service: Ignition
-    servicePublishingStrategy:
-      type: Route
-  - service: Konnectivity
-    servicePublishingStrategy:
-      type: Route
-  - service: OAuthServer
-    servicePublishingStrategy:
-      type: Route
----
-apiVersion: hypershift.openshift.io/v1beta1
-kind: NodePool
-metadata:
-  name: workers
-  namespace: clusters
-spec:
-  clusterName: ada
-  replicas: 1
-  release:
-    image: pilothouse/release:4.20.0
-  platform:
-    type: KubeVirt
-  management:
-    upgradeType: Replace
-"#;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn applied_hosted_cluster_gives_a_kubeconfig_that_works() {
     let Some(mut region) = Region::start(&[]).await else { return };
 
-    region.apply(MANIFESTS).unwrap();
-    region
-        .kubectl(&[
-            "wait",
-            "-n",
-            "clusters",
-            "hostedcluster/ada",
-            "--for=condition=Available",
-            "--timeout=100s",
-        ])
-        .unwrap();
+    let objects = [manifests::cluster("ada"), manifests::pool("ada", "workers", 1)];
+    region.apply(&manifests::text(&objects)).unwrap();
+    region.wait_for("hostedcluster/ada", "Available").unwrap();
     let clusters = region.kubectl(&["get", "hostedclusters", "-A"]).unwrap();
     assert!(clusters.contains("4.20.0") && clusters.contains("ada-admin-kubeconfig"), "{clusters}");
     let pods = region.kubectl(&["get", "pods", "-n", "clusters-ada"]).unwrap();
     assert!(pods.contains("kube-apiserver-0"), "{pods}");
 
     let kubeconfig = region.kubeconfig("ada").unwrap();
-    region
-        .kubectl(&["wait", "-n", "clusters", "nodepool/workers", "--for=condition=Ready", "--timeout=100s"])
-        .unwrap();
+    region.wait_for("nodepool/workers", "Ready").unwrap();
     let nodes = region.kubectl_on(&kubeconfig, &["get", "nodes"]).unwrap();
     assert!(nodes.contains(" Ready "), "{nodes}");
     assert!(region.pilothouse(&["nodes", "ada"]).unwrap().contains("Ready"));
@@ -120,10 +51,7 @@ async fn applied_hosted_cluster_gives_a_kubeconfig_that_works() {
 #[tokio::test(flavor = "multi_thread")]
 async fn hosted_cluster_survives_a_kill_of_the_region_and_is_adopted() {
     let Some(mut region) = Region::start(&[]).await else { return };
-    region.apply(MANIFESTS).unwrap();
-    region
-        .kubectl(&["wait", "-n", "clusters", "nodepool/workers", "--for=condition=Ready", "--timeout=100s"])
-        .unwrap();
+    let kubeconfig = region.host("ada");
     let started = [
         "get",
         "pods",
@@ -136,7 +64,6 @@ async fn hosted_cluster_survives_a_kill_of_the_region_and_is_adopted() {
     region.kill();
     region.up(&[]).await;
 
-    let kubeconfig = region.kubeconfig("ada").unwrap();
     eventually("the node is ready again", LIMIT, || {
         let nodes = region.kubectl_on(&kubeconfig, &["get", "nodes"]);
         async move { nodes.and_then(|nodes| if nodes.contains(" Ready ") { Ok(()) } else { Err(nodes) }) }

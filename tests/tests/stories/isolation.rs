@@ -5,7 +5,6 @@ use std::net::IpAddr;
 use nix::ifaddrs::getifaddrs;
 use pilothouse_test_support::eventually;
 
-use crate::hosted_cluster::MANIFESTS;
 use crate::region::{LIMIT, Region, User};
 
 /// A port that nothing else here has.
@@ -13,24 +12,6 @@ const PORT: u16 = 7391;
 
 /// The pod of a hosted cluster's API server.
 const API_SERVER: &str = "kube-apiserver-0";
-
-/// The manifests of a hosted cluster of this name, with one worker.
-fn manifests(name: &str) -> String {
-    MANIFESTS
-        .replace("name: ada", &format!("name: {name}"))
-        .replace("clusterName: ada", &format!("clusterName: {name}"))
-        .replace("name: workers", &format!("name: {name}-workers"))
-}
-
-impl Region {
-    /// Makes a hosted cluster with one worker, and waits for it. Answers with its kubeconfig.
-    fn host(&self, name: &str) -> std::path::PathBuf {
-        self.apply(&manifests(name)).unwrap();
-        let pool = format!("nodepool/{name}-workers");
-        self.kubectl(&["wait", "-n", "clusters", &pool, "--for=condition=Ready", "--timeout=120s"]).unwrap();
-        self.kubeconfig(name).unwrap()
-    }
-}
 
 /// Places by name, as address and port.
 type Places = Vec<(String, String, u16)>;

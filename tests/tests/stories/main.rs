@@ -12,6 +12,8 @@ mod first_light;
 mod hosted_cluster;
 mod isolation;
 mod kills;
+mod management;
+mod manifests;
 mod node_pools;
 mod real;
 mod region;

@@ -3,78 +3,23 @@
 use std::path::Path;
 
 use pilothouse_test_support::eventually;
+use serde_json::json;
 
+use crate::manifests;
 use crate::region::{LIMIT, Region};
 
-const MANIFESTS: &str = r#"
-apiVersion: v1
-kind: Namespace
-metadata:
-  name: clusters
----
-apiVersion: v1
-kind: Secret
-metadata:
-  name: pull-secret
-  namespace: clusters
-stringData:
-  .dockerconfigjson: '{"auths":{}}'
----
-apiVersion: hypershift.openshift.io/v1beta1
-kind: HostedCluster
-metadata:
-  name: eva
-  namespace: clusters
-spec:
-  release:
-    image: pilothouse/release:4.20.8
-  platform:
-    type: KubeVirt
-    kubevirt:
-      baseDomainPassthrough: true
-  controllerAvailabilityPolicy: SingleReplica
-  pullSecret:
-    name: pull-secret
-  dns:
-    baseDomain: pilothouse.test
-  networking:
-    clusterNetwork:
-    - cidr: 10.132.0.0/14
-    serviceNetwork:
-    - cidr: 172.31.0.0/16
-  services:
-  - service: APIServer
-    servicePublishingStrategy:
-      type: Route
-  - service: Ignition
-    servicePublishingStrategy:
-      type: Route
-  - service: Konnectivity
-    servicePublishingStrategy:
-      type: Route
-  - service: OAuthServer
-    servicePublishingStrategy:
-      type: Route
----
-apiVersion: hypershift.openshift.io/v1beta1
-kind: NodePool
-metadata:
-  name: workers
-  namespace: clusters
-spec:
-  clusterName: eva
-  replicas: 2
-  release:
-    image: pilothouse/release:4.20.0
-  platform:
-    type: KubeVirt
-    kubevirt:
-      compute:
-        cores: 3
-        memory: 2Gi
-  management:
-    upgradeType: Replace
-"#;
+/// A cluster with networks of its own, and a pool of two machines of a release before the cluster's.
+fn manifests() -> String {
+    let mut cluster = manifests::cluster("eva");
+    cluster["spec"]["release"]["image"] = json!("pilothouse/release:4.20.8");
+    cluster["spec"]["platform"]["kubevirt"] = json!({ "baseDomainPassthrough": true });
+    cluster["spec"]["networking"] = json!({
+        "clusterNetwork": [{ "cidr": "10.132.0.0/14" }], "serviceNetwork": [{ "cidr": "172.31.0.0/16" }],
+    });
+    let mut pool = manifests::pool("eva", "workers", 2);
+    pool["spec"]["platform"]["kubevirt"] = json!({ "compute": { "cores": 3, "memory": "2Gi" } });
+    manifests::text(&[cluster, pool])
+}
 
 /// What `kubectl get nodes` says in this form, one line per node and sorted.
 fn nodes(region: &Region, kubeconfig: &Path, form: &str) -> Result<Vec<String>, String> {
@@ -101,7 +46,7 @@ async fn eventually_ready(region: &Region, version: &str) {
 #[tokio::test(flavor = "multi_thread")]
 async fn nodes_of_a_pool_join_by_a_token_come_back_when_lost_and_are_replaced_by_a_new_release() {
     let Some(mut region) = Region::start(&[]).await else { return };
-    region.apply(MANIFESTS).unwrap();
+    region.apply(&manifests()).unwrap();
     eventually_ready(&region, "4.20.0").await;
     let kubeconfig = region.kubeconfig("eva").unwrap();
 
