@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 use tracing::{debug, info};
 
 use crate::engine::{Inner, Work, Written};
+use crate::executor::Executor;
 use crate::object::{Named, ObjectId, Served};
 use crate::status::{Outcome, Presence, assemble};
 use crate::{Error, feedback, merge, owner, remove};
@@ -54,6 +55,7 @@ pub(crate) async fn apply(
         inner.watches.ensure(&target.served);
     }
 
+    let executor = Executor::of(&work.spec);
     let mut outcomes = Vec::new();
     let mut applied = Vec::new();
     let mut wanted = BTreeSet::new();
@@ -68,7 +70,10 @@ pub(crate) async fn apply(
         if target.owned {
             wanted.insert(target.object.clone());
         }
-        let result = one(inner, &target, &reference).await;
+        let result = match allowed(inner, &executor, &target, &reference).await {
+            Ok(()) => one(inner, &target, &reference).await.map_err(|error| describe(&meta.kind, &error)),
+            Err(problem) => Err(problem),
+        };
         let rules = config(&work.spec, &target.object, |config| !config.feedback_rules.is_empty())
             .map(|config| config.feedback_rules.as_slice());
         let (applied_now, presence, feedback) = match result {
@@ -84,8 +89,7 @@ pub(crate) async fn apply(
                 (Ok(()), Presence::Present, rules.map(read))
             }
             Ok(None) => (Ok(()), Presence::Absent, None),
-            Err(error) => {
-                let problem = describe(&meta.kind, &error);
+            Err(problem) => {
                 debug!(work = work.name, object = %target.object, "a manifest could not be applied");
                 (Err(problem.clone()), Presence::Unknown(problem), None)
             }
@@ -189,6 +193,21 @@ fn is_orphaned(spec: &ManifestWorkSpec, object: &ObjectId) -> bool {
             })
         }
     }
+}
+
+/// Whether a work may do with an object what it wants to, as far as it names somebody who has to be allowed to.
+async fn allowed(
+    inner: &Inner,
+    executor: &Result<Option<Executor>, &'static str>,
+    target: &Target<'_>,
+    reference: &OwnerReference,
+) -> Result<(), String> {
+    let Some(executor) = executor.as_ref().map_err(|problem| (*problem).to_owned())? else { return Ok(()) };
+    let desired = desired(target, reference).map_err(|error| error.to_string())?;
+    executor
+        .check(inner, &target.served, &target.object, target.owned, &desired)
+        .await
+        .map_err(|objection| objection.to_string())
 }
 
 /// Applies one manifest. Answers the object as it is now, if it is there.

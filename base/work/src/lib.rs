@@ -6,7 +6,8 @@
 //!
 //! * **[`Engine::apply`]** brings the objects about, each by its update strategy, repairs what drifted, deletes what the
 //!   work no longer lists, and answers with the status: conditions, and what the feedback rules found. Over a work
-//!   that is already as it should be, a pass reads caches only and writes nothing.
+//!   that is already as it should be, a pass reads caches only and writes nothing. A work that names an executor, a service
+//!   account, is applied as far as that account could have done it.
 //! * **[`Engine::remove`]** deletes what a work applied, and says what is still on its way out.
 //!
 //! # Who owns what
@@ -34,6 +35,7 @@ mod apply;
 mod digest;
 mod engine;
 mod error;
+mod executor;
 mod feedback;
 mod hub;
 mod mapper;

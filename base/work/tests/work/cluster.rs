@@ -9,7 +9,7 @@ use pilothouse_kubeapi::testing;
 use pilothouse_test_support::eventually;
 
 /// Far beyond anything that works; a test that reaches it has failed.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A server with the custom resources of a management cluster; stops when dropped.
 pub(crate) struct Cluster {

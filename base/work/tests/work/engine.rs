@@ -1,12 +1,14 @@
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube::{Api, ResourceExt};
 use pilothouse_crds::{
     AppliedManifestWork, ManagedCluster, ManifestWorkSpec, ManifestWorkStatus, is_condition_true,
 };
 use pilothouse_runtime::{Clock, Reason, Shutdown, Tasks};
+use pilothouse_test_support::eventually;
 use pilothouse_work::{Engine, Hub, Options, Removal, Work};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
@@ -235,4 +237,67 @@ async fn what_cannot_be_applied_is_named_and_foreign_objects_stay() {
     maps.create(&PostParams::default(), &foreign).await.unwrap();
     assert_eq!(agent.engine.remove("one").await.unwrap(), Removal::Done);
     assert_eq!(maps.get("good").await.unwrap().data.unwrap()["k"], "foreign");
+}
+
+#[tokio::test]
+async fn work_with_an_executor_is_applied_as_far_as_that_account_may() {
+    let cluster = Cluster::start().await;
+    let agent = Agent::of(&cluster);
+    let role = |name: &str, resources: &[&str]| {
+        json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role",
+            "metadata": {"name": name, "namespace": "default"},
+            "rules": [{"apiGroups": [""], "resources": resources, "verbs": ["get"]}]})
+    };
+    let mut work = work(
+        json!([config_map("mine", "1"), role("fair", &["configmaps"]), role("unfair", &["secrets"])]),
+        json!([]),
+    );
+    work.spec.other.insert(
+        "executor".to_owned(),
+        json!({"subject": {"type": "ServiceAccount", "serviceAccount": {"namespace": "default", "name": "helper"}}}),
+    );
+    let applied = async || -> Vec<bool> {
+        let status = agent.apply(&work).await;
+        status
+            .resource_status
+            .manifests
+            .iter()
+            .map(|one| is_condition_true(&one.conditions, "Applied"))
+            .collect()
+    };
+    let maps: Api<ConfigMap> = Api::namespaced(cluster.client.clone(), "default");
+    assert_eq!(applied().await, [false, false, false], "nothing was granted");
+    assert!(maps.get_opt("mine").await.unwrap().is_none());
+
+    let grant = async |rules: Value| {
+        let role: Role =
+            serde_json::from_value(json!({"metadata": {"name": "helper"}, "rules": rules})).unwrap();
+        let parameters = PatchParams::apply("test").force();
+        let mut role = serde_json::to_value(role).unwrap();
+        role["apiVersion"] = json!("rbac.authorization.k8s.io/v1");
+        role["kind"] = json!("Role");
+        let roles: Api<Role> = Api::namespaced(cluster.client.clone(), "default");
+        roles.patch("helper", &parameters, &Patch::Apply(&role)).await.unwrap();
+    };
+    let binding: RoleBinding = serde_json::from_value(json!({"metadata": {"name": "helper"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "helper"},
+        "subjects": [{"kind": "ServiceAccount", "name": "helper", "namespace": "default"}]}))
+    .unwrap();
+    let bindings: Api<RoleBinding> = Api::namespaced(cluster.client.clone(), "default");
+    bindings.create(&PostParams::default(), &binding).await.unwrap();
+    let all = json!(["get", "create", "update", "patch", "delete"]);
+    grant(json!([{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "create", "update", "patch"]}])).await;
+    assert_eq!(applied().await, [false, false, false], "what it could not delete it may not make");
+    grant(json!([
+        {"apiGroups": [""], "resources": ["configmaps"], "verbs": all},
+        {"apiGroups": ["rbac.authorization.k8s.io"], "resources": ["roles"], "verbs": all},
+    ]))
+    .await;
+    // It may write roles, but none that says more than its own.
+    eventually("what is granted counts", PATIENCE, || async {
+        let applied = applied().await;
+        if applied == [true, true, false] { Ok(()) } else { Err(format!("{applied:?}")) }
+    })
+    .await;
+    assert!(maps.get_opt("mine").await.unwrap().is_some());
 }

@@ -174,7 +174,12 @@ impl Held {
                 workload: Workload { manifests: bundle.manifests },
                 delete_option: bundle.delete_option,
                 manifest_configs: bundle.manifest_configs,
-                ..ManifestWorkSpec::default()
+                // It has another name in a `ManifestWork`.
+                other: bundle
+                    .executor
+                    .map(|executor| ("executor".to_owned(), executor))
+                    .into_iter()
+                    .collect(),
             }
         };
         let labels = metadata.get("labels").and_then(|labels| serde_json::from_value(labels.clone()).ok());
