@@ -3,8 +3,10 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
 mod cluster;
+mod faults;
 mod flow;
 mod original;
 mod outages;
 mod packets;
+mod proxy;
 mod world;

@@ -48,6 +48,15 @@ pub(crate) struct BrokerPart {
     registry: Registry,
 }
 
+/// Where a server keeps what it knows.
+#[derive(Clone)]
+pub(crate) enum Storage {
+    /// In a file of the test's folder.
+    Sqlite,
+    /// In the database at this address.
+    Postgres(String),
+}
+
 /// A server in a runtime of its own, so that it can be killed: nothing of it runs on, and nothing is finished.
 pub(crate) struct Server {
     runtime: Option<tokio::runtime::Runtime>,
@@ -201,11 +210,20 @@ impl Server {
 
     /// On these ports, of REST and of gRPC.
     pub(crate) async fn start_at(folder: &Path, broker: u16, ports: [u16; 2]) -> Self {
+        Self::launch(folder, broker, ports, &Storage::Sqlite).await
+    }
+
+    /// With its documents there.
+    pub(crate) async fn start_with(folder: &Path, broker: u16, storage: &Storage) -> Self {
+        Self::launch(folder, broker, [0, 0], storage).await
+    }
+
+    async fn launch(folder: &Path, broker: u16, ports: [u16; 2], storage: &Storage) -> Self {
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-        let path = folder.to_str().unwrap().to_owned();
+        let (path, storage) = (folder.to_str().unwrap().to_owned(), storage.clone());
         let started = runtime.handle().clone().spawn_blocking(move || {
-            tokio::runtime::Handle::current().block_on(run_server(path, broker, ports))
+            tokio::runtime::Handle::current().block_on(run_server(path, broker, ports, storage))
         });
         let (rest, grpc) = started.await.unwrap();
         let mut server = Self::at(rest, grpc);
@@ -251,9 +269,17 @@ impl Drop for Server {
 }
 
 /// Builds a server and leaves it running in the runtime of the caller.
-async fn run_server(folder: String, broker: u16, ports: [u16; 2]) -> (SocketAddr, SocketAddr) {
+async fn run_server(
+    folder: String,
+    broker: u16,
+    ports: [u16; 2],
+    storage: Storage,
+) -> (SocketAddr, SocketAddr) {
     let shutdown = Shutdown::new();
-    let location = Location::sqlite(format!("{folder}/maestro.db"));
+    let location = match storage {
+        Storage::Sqlite => Location::sqlite(format!("{folder}/maestro.db")),
+        Storage::Postgres(url) => url.parse().unwrap(),
+    };
     let mut options = Options::new(location, server::catalog(), shutdown.clone());
     options.keyring = Some(Keyring::open_or_create(format!("{folder}/keyring")).unwrap());
     let store = Store::open(options).await.unwrap();

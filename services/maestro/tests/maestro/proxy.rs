@@ -1,0 +1,154 @@
+//! A road to the broker on which things happen: messages come twice, late, in another order, or not at all.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use futures::{SinkExt, StreamExt};
+use pilothouse_runtime::{OnExit, Reason, Shutdown, Tasks};
+use rumqttc::mqttbytes::v5::{Codec, Packet};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream};
+use tokio_util::codec::{FramedRead, FramedWrite};
+
+/// How long a message is held back if no other comes by.
+const LATE: Duration = Duration::from_millis(40);
+
+/// What becomes of a message.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Fate {
+    Passes,
+    ComesTwice,
+    /// After the next one, or a little later.
+    ComesLate,
+    /// It is lost, and the connection with it.
+    IsCut,
+}
+
+#[derive(Clone)]
+struct Faults {
+    on: Arc<AtomicBool>,
+    dice: Arc<AtomicU64>,
+    counts: Arc<[AtomicU64; 3]>,
+}
+
+/// The proxy; it ends when dropped.
+pub(crate) struct Proxy {
+    pub(crate) port: u16,
+    faults: Faults,
+    shutdown: Shutdown,
+    _tasks: Tasks,
+}
+
+impl Proxy {
+    /// To the broker on a port. The same seed makes the same dice.
+    pub(crate) async fn start(broker: u16, seed: u64) -> Self {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let faults = Faults {
+            on: Arc::new(AtomicBool::new(true)),
+            dice: Arc::new(AtomicU64::new(seed)),
+            counts: Arc::default(),
+        };
+        let shutdown = Shutdown::new();
+        let tasks = Tasks::new("proxy", shutdown.clone());
+        let (own, road, until) = (tasks.clone(), faults.clone(), shutdown.clone());
+        tasks.spawn("proxy", OnExit::LogError, async move {
+            loop {
+                let client = tokio::select! {
+                    () = until.requested() => return Ok(()),
+                    accepted = listener.accept() => accepted?.0,
+                };
+                let (faults, until) = (road.clone(), until.clone());
+                own.spawn("road", OnExit::Expendable, async move {
+                    tokio::select! {
+                        () = until.requested() => {}
+                        () = carry(client, broker, &faults) => {}
+                    }
+                    Ok(())
+                });
+            }
+        });
+        Self { port, faults, shutdown, _tasks: tasks }
+    }
+
+    /// From now on nothing happens any more.
+    pub(crate) fn calm(&self) {
+        self.faults.on.store(false, Ordering::SeqCst);
+    }
+
+    /// How many messages came twice, late, and not at all.
+    pub(crate) fn counts(&self) -> [u64; 3] {
+        [0, 1, 2].map(|index: usize| self.faults.counts[index].load(Ordering::SeqCst))
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        self.shutdown.request(Reason::Asked("the test is over".to_owned()));
+    }
+}
+
+impl Faults {
+    fn fate(&self, packet: &Packet) -> Fate {
+        if !matches!(packet, Packet::Publish(_)) || !self.on.load(Ordering::SeqCst) {
+            return Fate::Passes;
+        }
+        let next = |dice: u64| {
+            Some(dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407))
+        };
+        let dice = self.dice.fetch_update(Ordering::SeqCst, Ordering::SeqCst, next).unwrap_or_default() >> 33;
+        let (index, fate) = match dice % 24 {
+            0..=3 => (0, Fate::ComesTwice),
+            4..=9 => (1, Fate::ComesLate),
+            10 => (2, Fate::IsCut),
+            _ => return Fate::Passes,
+        };
+        self.counts[index].fetch_add(1, Ordering::SeqCst);
+        fate
+    }
+}
+
+/// One connection, both ways, until either end has enough.
+async fn carry(client: TcpStream, broker: u16, faults: &Faults) {
+    let Ok(server) = TcpStream::connect(("127.0.0.1", broker)).await else { return };
+    let (from_client, to_client) = tokio::io::split(client);
+    let (from_server, to_server) = tokio::io::split(server);
+    tokio::select! {
+        () = pump(from_client, to_server, faults) => {}
+        () = pump(from_server, to_client, faults) => {}
+    }
+}
+
+async fn pump(from: impl AsyncRead + Unpin, to: impl AsyncWrite + Unpin, faults: &Faults) {
+    let codec = Codec { max_incoming_size: Some(16 << 20), max_outgoing_size: None };
+    let mut from = FramedRead::new(from, codec.clone());
+    let mut to = FramedWrite::new(to, codec);
+    let mut late = None;
+    loop {
+        let packet = tokio::select! {
+            packet = from.next() => packet,
+            () = tokio::time::sleep(LATE), if late.is_some() => None,
+        };
+        let packets = match packet {
+            Some(Ok(packet)) => match faults.fate(&packet) {
+                Fate::Passes => vec![packet],
+                Fate::ComesTwice => vec![packet.clone(), packet],
+                Fate::ComesLate if late.is_none() => {
+                    late = Some(packet);
+                    continue;
+                }
+                Fate::ComesLate => vec![packet],
+                Fate::IsCut => return,
+            },
+            // Nothing else came by.
+            None if late.is_some() => Vec::new(),
+            _ => return,
+        };
+        for packet in packets.into_iter().chain(late.take()) {
+            if to.send(packet).await.is_err() {
+                return;
+            }
+        }
+    }
+}
