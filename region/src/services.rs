@@ -64,6 +64,7 @@ impl Site {
         let config = pilothouse_hypershift::Config {
             publish_address: loopback(self.ports.gateway),
             base_domain: self.config.base_domain.clone(),
+            upstream: self.config.upstream.clone(),
             ..pilothouse_hypershift::Config::default()
         };
         let deps = pilothouse_hypershift::Deps {

@@ -69,6 +69,7 @@ pub use self::status::{
     printcolumn = r#"{"name": "Available", "type": "string", "jsonPath": ".status.conditions[?(@.type==\"Available\")].status", "description": "Available"}"#,
     printcolumn = r#"{"name": "Progressing", "type": "string", "jsonPath": ".status.conditions[?(@.type==\"Progressing\")].status", "description": "Progressing"}"#,
     printcolumn = r#"{"name": "Message", "type": "string", "jsonPath": ".status.conditions[?(@.type==\"Available\")].message", "description": "Message"}"#,
+    printcolumn = r#"{"name": "Payload", "type": "string", "jsonPath": ".status.payload", "description": "The programs of the control plane", "priority": 1}"#,
     printcolumn = r#"{"name": "CP Progress", "type": "string", "jsonPath": ".status.controlPlaneVersion.history[0].state", "description": "Progress of the control plane", "priority": 1}"#,
     printcolumn = r#"{"name": "DP Progress", "type": "string", "jsonPath": ".status.version.history[0].state", "description": "Progress of the whole cluster", "priority": 1}"#
 )]

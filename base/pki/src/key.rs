@@ -110,6 +110,11 @@ impl PrivateKey {
         PrivatePkcs8KeyDer::from(self.pair.serialize_der()).into()
     }
 
+    /// The public half as PEM, for whoever checks what this key signed.
+    pub fn public_pem(&self) -> String {
+        pem::encode("PUBLIC KEY", &self.public_key_info()).to_string()
+    }
+
     /// What tells this key from every other one: the SHA-256 of its public half, in hexadecimal.
     pub fn fingerprint(&self) -> String {
         let digest = digest::digest(&digest::SHA256, &self.public_key_info());

@@ -1,4 +1,5 @@
 use std::net::SocketAddr;
+use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
@@ -15,6 +16,11 @@ pub struct Config {
     pub base_domain: String,
     /// The image that is this very program.
     pub image: String,
+    /// Where the management cluster's only node has the programs of upstream Kubernetes, a folder for each version. Without
+    /// it they are images of a registry.
+    pub upstream: Option<PathBuf>,
+    /// The registry that images of upstream Kubernetes come from.
+    pub registry: String,
     /// The operator's own namespace, where it says which versions it serves.
     pub namespace: String,
     /// How many clusters, and how many pools, are worked on at once.
@@ -28,6 +34,8 @@ impl Default for Config {
             load_balancers: false,
             base_domain: "pilothouse.test".to_owned(),
             image: "pilothouse".to_owned(),
+            upstream: None,
+            registry: "registry.k8s.io".to_owned(),
             namespace: "hypershift".to_owned(),
             concurrency: 16,
         }

@@ -36,6 +36,8 @@ mod hosted_control_plane;
 mod kubeconfigs;
 mod manifests;
 mod networks;
+mod parts;
+mod payload;
 pub(crate) mod pki;
 mod publishing;
 mod range;
@@ -45,6 +47,7 @@ mod status;
 #[cfg(test)]
 mod tests;
 mod upgrade;
+mod upstream;
 mod workload;
 
 use blueprint::Blueprint;
@@ -56,6 +59,7 @@ pub(crate) use references::{Kind, concerns};
 use refusal::Refusals;
 use status::Observed;
 use upgrade::Pool;
+pub(crate) use upstream::furniture::Furnished;
 
 /// How soon an API server that runs and does not answer is asked again.
 const ASK_AGAIN: Duration = Duration::from_millis(500);
@@ -69,6 +73,8 @@ pub(crate) struct HostedClusters {
     pub(crate) nodes: Arc<HostedNodes>,
     pub(crate) metrics: Metrics,
     pub(crate) events: Events,
+    /// Which clusters of payload `upstream` are known to have what we add to them.
+    pub(crate) furnished: Furnished,
     /// Set once the priority class of control planes is known to exist.
     pub(crate) priority_class: OnceCell<()>,
 }
@@ -154,6 +160,7 @@ impl HostedClusters {
         self.name_encryption_key(&blueprint, &mut sources).await?;
         let cluster = self.claim(key, cluster, &blueprint).await?;
         blueprint.signing_key = sources.signing_key_fingerprint();
+        blueprint.signing_key_public = sources.signing_key_public();
         let mut complaints = blueprint.complaints.clone();
         complaints.extend(&sources.refusals);
         let mut seen = Seen::nothing();
@@ -222,7 +229,9 @@ impl HostedClusters {
         let claimed = cluster.finalizers().iter().any(|finalizer| finalizer == FINALIZER);
         let unnamed = match &blueprint.encryption {
             encryption::Wanted::Unnamed { name } => Some(name),
-            encryption::Wanted::Keys { .. } | encryption::Wanted::Elsewhere => None,
+            encryption::Wanted::Keys { .. }
+            | encryption::Wanted::Elsewhere
+            | encryption::Wanted::Own { .. } => None,
         };
         if claimed && spec.cluster_id.is_some() && spec.infra_id.is_some() && unnamed.is_none() {
             return Ok(cluster);
@@ -255,7 +264,18 @@ impl HostedClusters {
         seen: Seen,
         error: Option<String>,
     ) -> HostedClusterStatus {
-        let Seen { endpoint, infrastructure, kubeconfig, workload, answer, .. } = seen;
+        let Seen {
+            endpoint,
+            infrastructure,
+            kubeconfig,
+            workload,
+            answer,
+            etcd,
+            complete,
+            encrypted,
+            due: _,
+            complaints: _,
+        } = seen;
         let now = self.clock.now();
         let pools = self.pools(&ObjectKey::of(cluster));
         let observed = Observed {
@@ -272,6 +292,9 @@ impl HostedClusters {
             kubeconfig,
             workload,
             answer,
+            etcd,
+            complete,
+            encrypted,
             error,
         };
         status::observe(&cluster.status.clone().unwrap_or_default(), &observed)
@@ -308,6 +331,7 @@ impl HostedClusters {
     async fn forget(&self, key: &ObjectKey) {
         self.nodes.stop(key).await;
         self.published.forget(key);
+        self.furnished.forget(key);
     }
 
     fn clusters(&self, key: &ObjectKey) -> Api<HostedCluster> {

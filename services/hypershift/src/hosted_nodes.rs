@@ -7,6 +7,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
+use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::{Api, Client};
 use pilothouse_informer::{Informer, ObjectKey, watcher};
@@ -14,7 +15,11 @@ use pilothouse_runtime::reconcile::Handle;
 use pilothouse_runtime::{Reason, Shutdown, Tasks};
 use tracing::warn;
 
+use crate::caches::Caches;
 use crate::names;
+
+/// Who signs what nodes show to their visitors.
+pub(crate) const KUBELET_SERVING: &str = "kubernetes.io/kubelet-serving";
 
 /// How long a watch may take to end.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -24,6 +29,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 pub(crate) struct HostedNodes {
     watched: Mutex<HashMap<ObjectKey, Watched>>,
     pools: OnceLock<Handle<ObjectKey>>,
+    caches: OnceLock<Caches>,
 }
 
 struct Watched {
@@ -31,6 +37,8 @@ struct Watched {
     digest: u64,
     client: Client,
     nodes: Informer<Node>,
+    /// What nodes ask to be signed, where somebody has to approve it.
+    requests: Option<Informer<CertificateSigningRequest>>,
     pods: Option<Informer<Pod>>,
     /// The pools that follow the load.
     followers: Followers,
@@ -43,9 +51,10 @@ type Followers = Arc<Mutex<BTreeSet<ObjectKey>>>;
 
 impl HostedNodes {
     /// Says whom to wake when a node changes. Comes later than the rest, because that controller needs this.
-    pub(crate) fn connect(&self, pools: Handle<ObjectKey>) {
+    pub(crate) fn connect(&self, pools: Handle<ObjectKey>, caches: Caches) {
         // A second call would be a second controller of the same pools; the first stays.
         let _ = self.pools.set(pools);
+        let _ = self.caches.set(caches);
     }
 
     /// Asks for a pass over a pool.
@@ -56,7 +65,14 @@ impl HostedNodes {
     }
 
     /// Watches a cluster's nodes with these credentials, if nobody does. Whether that is new.
-    pub(crate) async fn watch(&self, cluster: &ObjectKey, digest: u64, client: Client) -> bool {
+    /// With `requests`, also what they ask to be signed.
+    pub(crate) async fn watch(
+        &self,
+        cluster: &ObjectKey,
+        digest: u64,
+        client: Client,
+        requests: bool,
+    ) -> bool {
         if self.lock().get(cluster).is_some_and(|watched| watched.digest == digest) {
             return false;
         }
@@ -77,9 +93,35 @@ impl HostedNodes {
                 }
             })
             .spawn(&tasks, "nodes");
-        let watched = Watched { digest, client, nodes, pods: None, followers: Followers::default(), tasks };
+        let requests = requests.then(|| self.watch_requests(cluster, &client, &tasks));
+        let followers = Followers::default();
+        let watched = Watched { digest, client, nodes, requests, pods: None, followers, tasks };
         self.lock().insert(cluster.clone(), watched);
         true
+    }
+
+    /// Which pool a node belongs to is known by the pools: each of them looks.
+    fn watch_requests(
+        &self,
+        cluster: &ObjectKey,
+        client: &Client,
+        tasks: &Tasks,
+    ) -> Informer<CertificateSigningRequest> {
+        let (pools, cluster) = (self.pools.get().cloned(), cluster.clone());
+        let caches = self.caches.get().cloned();
+        let serving = watcher::Config::default().fields(&format!("spec.signerName={KUBELET_SERVING}"));
+        Informer::new(Api::<CertificateSigningRequest>::all(client.clone()), serving)
+            .on_change(move |_| {
+                if let (Some(pools), Some(caches)) = (&pools, &caches) {
+                    caches.pools_of(&cluster).into_iter().for_each(|pool| pools.wake(pool));
+                }
+            })
+            .spawn(tasks, "requests")
+    }
+
+    /// What the cluster's nodes ask to be signed, where somebody has to approve it.
+    pub(crate) fn requests(&self, cluster: &ObjectKey) -> Option<Informer<CertificateSigningRequest>> {
+        self.lock().get(cluster)?.requests.clone()
     }
 
     /// The cluster's pods, for a pool that follows the load and is woken when one of them waits for room.

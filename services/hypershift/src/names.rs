@@ -45,6 +45,8 @@ pub(crate) const DESTROY_GRACE_PERIOD: &str = "hypershift.openshift.io/destroy-g
 pub(crate) const REFERENCED: &str = "referenced-resource.hypershift.openshift.io/";
 /// On pods: changes when they must be replaced.
 pub(crate) const CONFIG_HASH: &str = "component.hypershift.openshift.io/config-hash";
+/// On a hosted cluster: which programs its control plane consists of, `light` or `upstream`.
+pub(crate) const PAYLOAD: &str = "pilothouse.dev/payload";
 /// The one id that follows the work.
 pub(crate) const CORRELATION: &str = "pilothouse.dev/correlation-id";
 /// On a worker: the addresses of its own pods, so that the node it runs on can route to them.

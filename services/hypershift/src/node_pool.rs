@@ -27,6 +27,7 @@ use crate::versions::Release;
 
 mod autoscaler;
 mod bootstrap_token;
+mod credentials;
 mod drain;
 mod fingerprint;
 mod fleet;
@@ -225,6 +226,7 @@ impl NodePools {
                             config,
                             patches,
                             made_of: made_of.clone(),
+                            restricted: is_restricted(cluster),
                         };
                         self.act(&template, &members, &workers, hosted).await
                     }
@@ -290,6 +292,8 @@ impl NodePools {
         self.ensure_running(template, missing).await?;
         self.begin(template, &actions).await?;
         self.announce_ranges(template.namespace, members).await?;
+        self.label_nodes(template, members, hosted).await?;
+        self.approve_requests(template, members, hosted).await?;
         self.forget_strangers(template.key, template.cluster, template.namespace, members, hosted).await?;
         let farewell = Farewell {
             cluster: template.cluster,
@@ -390,6 +394,11 @@ fn join(template: &Template<'_>) -> Join {
             "kubectl get secret -n {namespace} {secret} -o jsonpath='{{.data.value}}' | base64 -d | sh -s NAME FOLDER"
         ),
     }
+}
+
+/// Whether the cluster's API server lets nodes have only some labels of their own choice: that of upstream does.
+fn is_restricted(cluster: &HostedCluster) -> bool {
+    cluster.status.as_ref().is_some_and(|status| status.payload.as_deref() == Some("upstream"))
 }
 
 fn ours() -> ListParams {

@@ -10,7 +10,7 @@ use tokio::sync::OnceCell;
 
 use crate::caches::{Caches, Watches};
 use crate::events::Writer;
-use crate::hosted_cluster::HostedClusters;
+use crate::hosted_cluster::{Furnished, HostedClusters};
 use crate::hosted_nodes::HostedNodes;
 use crate::metrics::Metrics;
 use crate::node_pool::{Idle, Introduced, NodePools};
@@ -66,6 +66,7 @@ impl Service {
             nodes: nodes.clone(),
             metrics: Metrics::new(registry, caches.clone(), clock.clone()),
             events: events.clone(),
+            furnished: Furnished::default(),
             priority_class: OnceCell::new(),
         };
         let (own_client, namespace) = (client.clone(), config.namespace.clone());
@@ -81,7 +82,7 @@ impl Service {
         };
         let clusters = Controller::new("hosted-clusters", clusters, options.clone());
         let pools = Controller::new("node-pools", pools, options);
-        nodes.connect(pools.handle());
+        nodes.connect(pools.handle(), caches.clone());
         Ok(Self { client: own_client, namespace, watches, caches, nodes, events: writer, clusters, pools })
     }
 

@@ -45,7 +45,7 @@ pub enum ReleaseError {
     },
     /// The version asks for a payload that is not there.
     #[error(
-        "release `{version}` asks for payload `{payload}`, which is not installed; without `-{payload}` it is served by payload `light`; {Served}"
+        "release `{version}` asks for payload `{payload}`; a payload is no part of a release, leave out `-{payload}` and annotate the HostedCluster with `pilothouse.dev/payload` for another than `light`; {Served}"
     )]
     NoPayload {
         /// The version.
@@ -75,6 +75,9 @@ const CATALOGUE: [Minor; 5] = [
     Minor { minor: 20, newest: 20, kubernetes: &[(0, 4), (5, 5), (12, 6)] },
     Minor { minor: 21, newest: 10, kubernetes: &[(0, 1), (4, 2)] },
 ];
+
+/// The etcd that upstream's Kubernetes of a minor version comes with, as its image is tagged.
+const ETCD: [(u32, &str); 2] = [(20, "3.5.21-0"), (21, "3.6.4-0")];
 
 /// What can be served, as a clause of a sentence.
 struct Served;
@@ -120,6 +123,20 @@ impl Release {
             })
             .ok_or_else(|| ReleaseError::Unknown { version: version.to_owned() })
     }
+}
+
+// === upstream ===
+
+impl Release {
+    /// The tag of the etcd image that goes with it; nothing if payload `upstream` does not have this release.
+    pub(crate) fn etcd(&self) -> Option<&'static str> {
+        ETCD.iter().find(|(minor, _)| *minor == self.minor).map(|(_, tag)| *tag)
+    }
+}
+
+/// The minor versions that payload `upstream` has, as a list in a sentence.
+pub(crate) fn upstream_minors() -> String {
+    ETCD.map(|(minor, _)| format!("4.{minor}")).join(" and ")
 }
 
 /// The minor versions that are served, the newest first: `4.21`.

@@ -42,6 +42,10 @@ pub struct HostedClusterStatus {
     /// Where identity providers send users back to, with a gap for the provider's name.
     #[serde(rename = "oauthCallbackURLTemplate", skip_serializing_if = "Option::is_none")]
     pub oauth_callback_url_template: Option<String>,
+    /// Which programs the control plane consists of.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("enum" = ["light", "upstream"]))]
+    pub payload: Option<String>,
     /// Which processors the release runs on.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("enum" = ["Multi", "AMD64", "ARM64", "PPC64LE", "S390X"]))]

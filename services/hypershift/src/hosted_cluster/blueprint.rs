@@ -14,6 +14,7 @@ use pilothouse_informer::ObjectKey;
 use super::authentication::Providers;
 use super::extras::Extras;
 use super::networks::Networks;
+use super::payload::Payload;
 use super::publishing::Publishing;
 use super::references::Reference;
 use super::refusal::{Refusal, Refusals};
@@ -37,6 +38,8 @@ pub(crate) struct Blueprint {
     pub(crate) publishing: Publishing,
     /// One more name of the API server, by which its owner publishes it.
     pub(crate) custom_name: Option<String>,
+    /// Which programs the control plane consists of.
+    pub(crate) payload: Payload,
     /// What the cluster as a whole is to run.
     pub(crate) release: Release,
     /// What its control plane is to run: the same, unless asked for otherwise.
@@ -50,6 +53,8 @@ pub(crate) struct Blueprint {
     pub(crate) brings_signing_key: bool,
     /// What tells that key from every other, once it was read.
     pub(crate) signing_key: Option<String>,
+    /// Its public half, PEM, once it was read.
+    pub(crate) signing_key_public: Option<String>,
     pub(crate) storage_size: String,
     pub(crate) storage_class: Option<String>,
     pub(crate) restart_date: Option<String>,
@@ -95,12 +100,15 @@ impl Blueprint {
             )));
         }
         let mut complaints = Refusals::default();
-        let releases = upgrade::releases(cluster, pools, &mut complaints);
+        let payload = refusals.keep(Payload::of(cluster, &mut complaints)).unwrap_or_default();
+        let releases =
+            upgrade::releases(cluster, pools, &mut complaints, |release| payload.check(release, config));
         let releases = refusals.keep(releases);
         if spec.etcd.management_type == EtcdManagementType::Unmanaged {
-            refusals.add(Refusal::invalid(
-                "spec.etcd.managementType Unmanaged: payload `light` keeps its own state; use Managed",
-            ));
+            refusals.add(Refusal::invalid(format!(
+                "spec.etcd.managementType Unmanaged: payload `{}` keeps its own state; use Managed",
+                payload.name()
+            )));
         }
         let networks = Networks::read(&spec.networking, &mut refusals);
         let services = networks.as_ref().map(|networks| &networks.services);
@@ -132,12 +140,13 @@ impl Blueprint {
         else {
             return Err(refusals);
         };
-        let encryption = encryption::Wanted::read(&extras, &key.name);
+        let encryption = encryption::Wanted::read(&extras, &key.name, payload);
         Ok(Self {
             owner: cluster.controller_owner_ref(&()),
             namespace,
             publishing: published,
             custom_name,
+            payload,
             release,
             control_plane_release,
             first_service_address: networks.services.first(),
@@ -146,6 +155,7 @@ impl Blueprint {
             issuer: spec.issuer_url.clone(),
             brings_signing_key: spec.service_account_signing_key.is_some(),
             signing_key: None,
+            signing_key_public: None,
             storage_size: storage.size,
             storage_class: storage.storage_class_name,
             restart_date: annotation(names::RESTART_DATE),

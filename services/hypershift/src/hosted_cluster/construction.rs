@@ -1,5 +1,6 @@
 //! Making sure of everything a control plane consists of, and looking how it is.
 
+use std::fmt::Debug;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -7,26 +8,29 @@ use futures::future::try_join_all;
 use futures::try_join;
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::StatefulSet;
-use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod, Secret, Service};
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret, Service};
 use k8s_openapi::api::scheduling::v1::PriorityClass;
 use kube::api::DeleteParams;
-use kube::{Api, ResourceExt as _};
+use kube::{Api, Resource};
 use pilothouse_crds::{HostedCluster, Route};
-use pilothouse_informer::ObjectKey;
+use pilothouse_informer::{Informer, ObjectKey};
 use rand::RngCore as _;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 use super::blueprint::Blueprint;
 use super::encryption::{self, KeyFile};
 use super::kubeconfigs::Kubeconfigs;
+use super::parts::Parts;
+use super::payload::Payload;
 use super::pki::Signers;
 use super::publishing::Endpoint;
 use super::references::{ENCRYPTION_KEY_BYTES, Sources};
 use super::refusal::{Refusal, Refusals};
-use super::{HostedClusters, authentication, manifests, status, workload};
+use super::{HostedClusters, authentication, manifests, parts, status, upstream, workload};
 use crate::apply;
 use crate::error::Error;
-use crate::names::{self, API_SERVER};
-use crate::pod::{is_pod_ready, pod_state};
+use crate::names::{self, API_PORT, API_SERVER};
 use crate::published;
 use crate::secrets::{self, Keyring};
 
@@ -37,6 +41,12 @@ pub(super) struct Seen {
     pub(super) kubeconfig: bool,
     pub(super) workload: Result<(), String>,
     pub(super) answer: Result<(), String>,
+    /// Whether enough of etcd runs, where there is one.
+    pub(super) etcd: Option<Result<(), String>>,
+    /// Whether every replica runs as it should.
+    pub(super) complete: Result<(), String>,
+    /// Whether everything is encrypted with the key in use.
+    pub(super) encrypted: Result<(), String>,
     /// When the first certificate is to be renewed.
     pub(super) due: Option<Timestamp>,
     /// What could not be done, although the cluster goes on.
@@ -70,9 +80,11 @@ impl HostedClusters {
         let keyring =
             Keyring { client: &self.client, cache: &self.caches.secrets, clock: &self.clock, namespace };
         let service = manifests::service(blueprint);
+        let further = parts::services(blueprint);
         let settled = status::is_settled(cluster.status.as_ref(), blueprint);
-        let (service, (), (), (), (), signers, keys, authentication) = try_join!(
+        let (service, (), (), (), (), (), signers, keys, authentication) = try_join!(
             apply::ensure(&services, self.caches.services.get(&here(API_SERVER)), &service),
+            ensure_all(&services, &self.caches.services, &further, &[]),
             self.ensure_routes(blueprint),
             self.ensure_priority_class(),
             self.ensure_control_plane(cluster, blueprint),
@@ -98,15 +110,10 @@ impl HostedClusters {
         blueprint.signers = Some(signers.fingerprint());
 
         let config_maps: Api<ConfigMap> = Api::namespaced(self.client(), namespace);
-        let config_map = manifests::config_map(
-            blueprint,
-            address,
-            &signers.root().to_pem(),
-            &signers.clients()?.to_pem(),
-        )?;
-        let (leaves, _) = try_join!(
+        let parts = Parts::of(blueprint, &self.config, address, &signers)?;
+        let (leaves, ()) = try_join!(
             signers.leaves(&keyring, blueprint, &endpoint, address),
-            apply::ensure(&config_maps, self.caches.config_maps.get(&here(API_SERVER)), &config_map),
+            ensure_all(&config_maps, &self.caches.config_maps, &parts.config_maps, &[]),
         )?;
         seen.due = Some(leaves.due).filter(|_| !blueprint.lifetimes.is_frozen());
 
@@ -114,25 +121,33 @@ impl HostedClusters {
         let infra_id = cluster.spec.infra_id.as_deref().unwrap_or(&blueprint.cluster.name);
         let kubeconfigs = Kubeconfigs::write(blueprint, &endpoint, &leaves.admin, signers.root(), infra_id)?;
         let stateful_sets: Api<StatefulSet> = Api::namespaced(self.client(), namespace);
-        let stateful_set = workload::stateful_set(blueprint, &self.config.image);
+        let pods = self.caches.pods.list_in(namespace);
+        let exists = |set: &StatefulSet| self.caches.stateful_sets.get(&ObjectKey::of(set)).is_some();
+        let due = parts.due(&pods, exists).map(|component| &component.stateful_set);
         try_join!(
             self.ensure_kubeconfigs(&kubeconfigs),
-            apply::ensure_whole(
-                &stateful_sets,
-                self.caches.stateful_sets.get(&here(API_SERVER)),
-                &stateful_set,
-                &workload::OURS,
-            ),
+            ensure_all(&stateful_sets, &self.caches.stateful_sets, due, &workload::OURS),
         )?;
         seen.kubeconfig = true;
 
-        seen.workload = workload_runs(&self.caches.pods.list_in(namespace), &blueprint.config_hash());
+        let pods = self.caches.pods.list_in(namespace);
+        seen.workload = parts.run(&pods);
+        seen.etcd = parts.runs(upstream::ETCD, &pods);
+        seen.complete = parts.complete(&pods);
         if seen.workload.is_ok() {
             let client = self.published.client(&blueprint.cluster, &kubeconfigs.published).await?;
             seen.answer = published::is_ready(&client).await;
+            if seen.answer.is_ok() && blueprint.payload == Payload::Upstream {
+                let root = signers.root().to_pem();
+                let server = format!("https://{address}:{API_PORT}");
+                seen.answer = self.furnish(blueprint, &client, &server, &root).await;
+                if seen.answer.is_ok() && seen.complete.is_ok() && !settled {
+                    seen.encrypted = upstream::furniture::encrypt_anew(&client).await;
+                }
+            }
         }
         if seen.answer.is_ok() {
-            self.watch_nodes(&blueprint.cluster).await;
+            self.watch_nodes(&blueprint.cluster, blueprint.payload).await;
         }
         Ok(Ok(()))
     }
@@ -188,7 +203,10 @@ impl HostedClusters {
         blueprint: &Blueprint,
         sources: &mut Sources,
     ) -> Result<(), Error> {
-        let encryption::Wanted::Unnamed { name } = &blueprint.encryption else { return Ok(()) };
+        let name = match &blueprint.encryption {
+            encryption::Wanted::Unnamed { name } | encryption::Wanted::Own { name } => name,
+            encryption::Wanted::Keys { .. } | encryption::Wanted::Elsewhere => return Ok(()),
+        };
         let mut key = vec![0; ENCRYPTION_KEY_BYTES];
         rand::rng().fill_bytes(&mut key);
         let metadata = manifests::beside(blueprint, name);
@@ -263,11 +281,11 @@ impl HostedClusters {
     }
 
     /// Nodes are watched while there are pools that want to know of them.
-    async fn watch_nodes(&self, cluster: &ObjectKey) {
+    async fn watch_nodes(&self, cluster: &ObjectKey, payload: Payload) {
         if self.caches.pools_of(cluster).is_empty() {
             self.nodes.stop(cluster).await;
         } else if let Some((digest, client)) = self.published.known(cluster)
-            && self.nodes.watch(cluster, digest, client).await
+            && self.nodes.watch(cluster, digest, client, payload == Payload::Upstream).await
         {
             for pool in self.caches.pools_of(cluster) {
                 self.nodes.wake(pool);
@@ -288,6 +306,10 @@ impl Seen {
             kubeconfig: false,
             workload: nothing(),
             answer: nothing(),
+            etcd: None,
+            complete: nothing(),
+            // Payload `light` encrypts anew before it answers.
+            encrypted: Ok(()),
             due: None,
             complaints: Refusals::default(),
         }
@@ -310,23 +332,19 @@ pub(super) fn clash(namespace: &Namespace, blueprint: &Blueprint) -> Option<Refu
     )))
 }
 
-/// Whether a pod of the wanted release runs; if none does, what is seen instead.
-fn workload_runs(pods: &[Arc<Pod>], config_hash: &str) -> Result<(), String> {
-    let mut seen = format!("no pod of StatefulSet {API_SERVER} yet");
-    let of_component =
-        |pod: &&Arc<Pod>| pod.labels().get(names::COMPONENT).is_some_and(|name| name == API_SERVER);
-    for pod in pods.iter().filter(of_component) {
-        if names::annotation(&pod.metadata, names::CONFIG_HASH) != Some(config_hash) {
-            seen = format!("pod {} still runs the previous release or configuration", pod.name_any());
-        } else if pod.metadata.deletion_timestamp.is_some() {
-            seen = format!("pod {} is being deleted", pod.name_any());
-        } else if is_pod_ready(pod) {
-            return Ok(());
-        } else {
-            seen = format!("pod {} is not ready: {}", pod.name_any(), pod_state(pod));
-        }
-    }
-    Err(seen)
+/// Makes sure of all of them at once. In these places of theirs nobody writes but us.
+async fn ensure_all<'a, K>(
+    api: &Api<K>,
+    cache: &Informer<K>,
+    desired: impl IntoIterator<Item = &'a K>,
+    places: &[&str],
+) -> Result<(), Error>
+where
+    K: Resource<DynamicType = ()> + Clone + Debug + Serialize + DeserializeOwned + 'a,
+{
+    let ensured =
+        desired.into_iter().map(|one| apply::ensure_whole(api, cache.get(&ObjectKey::of(one)), one, places));
+    try_join_all(ensured).await.map(drop)
 }
 
 /// The address of a Service inside the management cluster.

@@ -8,7 +8,7 @@
 //! changed, and a condition says so.
 
 use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD_NO_PAD;
+use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
 use serde::{Deserialize, Serialize};
@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 use super::blueprint::Blueprint;
 use super::extras::Extras;
 use super::manifests;
+use super::payload::Payload;
 use super::references::Sources;
 use super::refusal::Refusal;
 use crate::secrets;
@@ -25,6 +26,8 @@ use crate::secrets;
 pub(crate) const KEY_FILE: &str = "kas-secret-encryption-config";
 /// The file in it.
 pub(crate) const KEYS: &str = "keys.json";
+/// The same for payload `upstream`.
+pub(crate) const CONFIGURATION: &str = "encryption.json";
 
 /// The longest history.
 const LONGEST: usize = 5;
@@ -38,6 +41,8 @@ pub(crate) enum Wanted {
     Keys { active: String, backup: Option<String> },
     /// Keys of somebody else, whom nobody can ask here: the control plane has one of its own.
     Elsewhere,
+    /// The same, where the control plane has to be given it: one of this name is made.
+    Own { name: String },
 }
 
 /// The file, as the store of the control plane reads it.
@@ -55,15 +60,15 @@ struct Key {
 // === impl Wanted ===
 
 impl Wanted {
-    pub(crate) fn read(extras: &Extras, cluster: &str) -> Self {
-        let Some(encryption) = &extras.secret_encryption else {
-            return Self::Unnamed { name: format!("{cluster}-etcd-encryption-key") };
-        };
+    pub(crate) fn read(extras: &Extras, cluster: &str, payload: Payload) -> Self {
+        let name = format!("{cluster}-etcd-encryption-key");
+        let Some(encryption) = &extras.secret_encryption else { return Self::Unnamed { name } };
         match &encryption.aescbc {
             Some(keys) => Self::Keys {
                 active: keys.active_key.name.clone(),
                 backup: keys.backup_key.as_ref().map(|backup| backup.name.clone()),
             },
+            None if payload == Payload::Upstream => Self::Own { name },
             None => Self::Elsewhere,
         }
     }
@@ -72,7 +77,7 @@ impl Wanted {
     pub(crate) fn active(&self) -> Option<&str> {
         match self {
             Self::Keys { active, .. } => Some(active),
-            Self::Unnamed { name } => Some(name),
+            Self::Unnamed { name } | Self::Own { name } => Some(name),
             Self::Elsewhere => None,
         }
     }
@@ -96,7 +101,7 @@ impl KeyFile {
     ) -> Result<Option<Self>, Refusal> {
         let (active, backup) = match wanted {
             Wanted::Elsewhere => return Ok(None),
-            Wanted::Unnamed { name } => (name.as_str(), None),
+            Wanted::Unnamed { name } | Wanted::Own { name } => (name.as_str(), None),
             Wanted::Keys { active, backup } => (active.as_str(), backup.as_deref()),
         };
         let mut keys = existing.map(|file| file.keys).unwrap_or_default();
@@ -139,7 +144,26 @@ impl KeyFile {
     /// The Secret that holds it.
     pub(crate) fn to_secret(&self, blueprint: &Blueprint) -> Secret {
         let text = serde_json::to_vec_pretty(self).unwrap_or_default();
-        secrets::secret(manifests::in_namespace(blueprint, KEY_FILE), "Opaque", [(KEYS, text)])
+        let of_upstream = (blueprint.payload == Payload::Upstream)
+            .then(|| (CONFIGURATION, format!("{:#}\n", self.configuration()).into_bytes()));
+        let data = [(KEYS, text)].into_iter().chain(of_upstream);
+        secrets::secret(manifests::in_namespace(blueprint, KEY_FILE), "Opaque", data)
+    }
+
+    /// The same for kube-apiserver, which encrypts with the first, and reads what was not encrypted yet.
+    fn configuration(&self) -> Value {
+        let decode = |key: &Key| STANDARD_NO_PAD.decode(&key.key).unwrap_or_default();
+        let keys = self.keys.iter().rev();
+        let keys: Vec<_> =
+            keys.map(|key| json!({ "name": key.id, "secret": STANDARD.encode(decode(key)) })).collect();
+        json!({
+            "apiVersion": "apiserver.config.k8s.io/v1",
+            "kind": "EncryptionConfiguration",
+            "resources": [{
+                "resources": ["secrets"],
+                "providers": [{ "aescbc": { "keys": keys } }, { "identity": {} }],
+            }],
+        })
     }
 }
 

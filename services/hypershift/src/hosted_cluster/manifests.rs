@@ -59,7 +59,7 @@ pub(crate) fn service(blueprint: &Blueprint) -> Service {
     Service {
         metadata: in_namespace(blueprint, API_SERVER),
         spec: Some(ServiceSpec {
-            selector: Some(selector()),
+            selector: Some(selector(API_SERVER)),
             ports: Some(vec![ServicePort {
                 name: Some("https".to_owned()),
                 port: API_PORT.into(),
@@ -175,10 +175,10 @@ pub(super) fn label(metadata: &mut ObjectMeta, key: &str, value: &str) {
     metadata.labels.get_or_insert_default().insert(key.to_owned(), value.to_owned());
 }
 
-pub(super) fn selector() -> BTreeMap<String, String> {
-    BTreeMap::from([("app".to_owned(), API_SERVER.to_owned())])
+pub(super) fn selector(component: &str) -> BTreeMap<String, String> {
+    BTreeMap::from([("app".to_owned(), component.to_owned())])
 }
 
-fn in_pki(secret: &str, key: &str) -> String {
+pub(super) fn in_pki(secret: &str, key: &str) -> String {
     format!("{PKI_FOLDER}/{secret}/{key}")
 }

@@ -7,8 +7,8 @@
 //! | `system-admin-signer` | the administrator |
 //!
 //! Whoever trusts a server's authority must not thereby let in its clients; and the administrator's way in can be closed
-//! without touching the nodes. Payload `light` is one process, so nobody needs an authority for etcd, the
-//! aggregator or a tunnel. All keys are ECDSA P-256: making RSA keys would take longer than starting the control plane.
+//! without touching the nodes. Payload `light` is one process, so nobody needs an authority for etcd or the
+//! aggregator; those that payload `upstream` has are in `upstream/authorities.rs`. All keys are ECDSA P-256: making RSA keys would take longer than starting the control plane.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -19,7 +19,9 @@ use pilothouse_pki::{AlternativeName, Bundle, Identity, LeafRequest, PrivateKey,
 
 use super::blueprint::Blueprint;
 use super::manifests;
+use super::payload::Payload;
 use super::publishing::Endpoint;
+use super::upstream::authorities::Authorities;
 use crate::error::Error;
 use crate::names::API_SERVER;
 use crate::secrets::{self, Keyring, LEAF_LIFETIME};
@@ -30,6 +32,8 @@ pub(crate) const CLIENT_AUTHORITY: &str = "cluster-signer-ca";
 pub(crate) const ADMIN_AUTHORITY: &str = "system-admin-signer";
 pub(crate) const SERVING: &str = "kas-server-crt";
 pub(crate) const KUBELET_CLIENT: &str = "kas-kubelet-client-crt";
+/// Who the API server is to kubelets.
+pub(super) const KUBELET_CLIENT_USER: &str = "system:kube-apiserver";
 pub(crate) const ADMIN: &str = "system-admin-client";
 pub(crate) const SERVICE_ACCOUNT: &str = "sa-signing-key";
 pub(crate) const SERVICE_ACCOUNT_KEY: &str = "service-account.key";
@@ -41,6 +45,9 @@ pub(crate) struct Signers {
     administrators: Signer,
     /// What tells the key that signs tokens from every other; nothing if the user brings it.
     tokens: Option<String>,
+    /// Its public half, PEM.
+    token_key: String,
+    upstream: Option<Authorities>,
 }
 
 /// The certificates that other objects are made of.
@@ -57,13 +64,35 @@ impl Signers {
     pub(crate) async fn ensure(keyring: &Keyring<'_>, blueprint: &Blueprint) -> Result<Self, Error> {
         let metadata = |name| manifests::in_namespace(blueprint, name);
         let signer = |name| Signer::ensure(keyring, metadata(name), &blueprint.lifetimes);
-        let (root, clients, administrators, tokens) = try_join!(
+        let upstream = async {
+            match blueprint.payload {
+                Payload::Light => Ok(None),
+                Payload::Upstream => Authorities::ensure(keyring, blueprint).await.map(Some),
+            }
+        };
+        let (root, clients, administrators, (tokens, token_key), upstream) = try_join!(
             signer(ROOT_AUTHORITY),
             signer(CLIENT_AUTHORITY),
             signer(ADMIN_AUTHORITY),
             token_key(keyring, blueprint),
+            upstream,
         )?;
-        Ok(Self { root, clients, administrators, tokens })
+        Ok(Self { root, clients, administrators, tokens, token_key, upstream })
+    }
+
+    /// The authorities of payload `upstream`, which has them.
+    pub(super) fn upstream(&self) -> Option<&Authorities> {
+        self.upstream.as_ref()
+    }
+
+    /// Who signs certificates on request.
+    pub(super) fn on_request(&self) -> &Bundle {
+        &self.clients.trusted
+    }
+
+    /// The public half of the key that signs tokens, PEM.
+    pub(super) fn token_key(&self) -> &str {
+        &self.token_key
     }
 
     /// What clients believe a server by.
@@ -74,7 +103,8 @@ impl Signers {
     /// Whom the API server lets in.
     pub(crate) fn clients(&self) -> Result<Bundle, Error> {
         let mut clients = self.clients.trusted.clone();
-        for certificate in self.administrators.trusted.certificates() {
+        let components = self.upstream.iter().flat_map(|upstream| upstream.components().certificates());
+        for certificate in self.administrators.trusted.certificates().iter().chain(components) {
             clients
                 .add(certificate.clone())
                 .map_err(|source| Error::Certificate { name: ADMIN_AUTHORITY.to_owned(), source })?;
@@ -87,7 +117,8 @@ impl Signers {
         let signers = [&self.root, &self.clients, &self.administrators];
         let trusted = signers.into_iter().flat_map(|signer| signer.trusted.certificates());
         let fingerprints = trusted.map(|certificate| certificate.fingerprint().to_string());
-        fingerprints.chain(self.tokens.clone()).collect::<Vec<_>>().join(",")
+        let of_upstream = self.upstream.as_ref().map(Authorities::fingerprint);
+        fingerprints.chain(self.tokens.clone()).chain(of_upstream).collect::<Vec<_>>().join(",")
     }
 
     /// Makes sure of the certificates.
@@ -102,29 +133,37 @@ impl Signers {
             request.map_err(|source| Error::Certificate { name: name.to_owned(), source })
         };
         let serving = request(SERVING, serving_request(blueprint, endpoint, service))?;
-        let kubelet_client = request(KUBELET_CLIENT, kubelet_client_request())?;
+        let kubelet_client = request(KUBELET_CLIENT, kubelet_client_request(blueprint.payload))?;
         let admin = request(ADMIN, client_request("system:admin", ["system:masters"]))?;
         let lifetimes = &blueprint.lifetimes;
         let leaf = |name, request, authority| {
             let metadata: ObjectMeta = manifests::in_namespace(blueprint, name);
             keyring.leaf_of(metadata, request, authority, lifetimes)
         };
-        let (serving, kubelet_client, admin) = try_join!(
+        let of_upstream = async {
+            match &self.upstream {
+                Some(upstream) => upstream.leaves(keyring, blueprint).await,
+                None => Ok(Timestamp::MAX),
+            }
+        };
+        let (serving, kubelet_client, admin, of_upstream) = try_join!(
             leaf(SERVING, serving, &self.root.authority),
             leaf(KUBELET_CLIENT, kubelet_client, &self.clients.authority),
             leaf(ADMIN, admin, &self.administrators.authority),
+            of_upstream,
         )?;
         let leaves = [&serving, &kubelet_client, &admin].map(|leaf| lifetimes.renew_at(leaf.certificate()));
         let signers = [self.root.due, self.clients.due, self.administrators.due];
-        let due = leaves.into_iter().chain(signers).min().unwrap_or(Timestamp::MAX);
+        let due = leaves.into_iter().chain(signers).chain([of_upstream]).min().unwrap_or(Timestamp::MAX);
         Ok(Leaves { admin, due })
     }
 }
 
-/// The key that signs tokens, unless the user brings it: then it is copied, and not ours to make.
-async fn token_key(keyring: &Keyring<'_>, blueprint: &Blueprint) -> Result<Option<String>, Error> {
+/// The fingerprint and the public half of the key that signs tokens. If the user brings the key it is copied, and not ours
+/// to make; then it has a fingerprint elsewhere.
+async fn token_key(keyring: &Keyring<'_>, blueprint: &Blueprint) -> Result<(Option<String>, String), Error> {
     if blueprint.brings_signing_key {
-        return Ok(None);
+        return Ok((None, blueprint.signing_key_public.clone().unwrap_or_default()));
     }
     let kept = match keyring.cached(SERVICE_ACCOUNT) {
         Some(cached) => cached,
@@ -136,7 +175,7 @@ async fn token_key(keyring: &Keyring<'_>, blueprint: &Blueprint) -> Result<Optio
     };
     let key = PrivateKey::from_pem(secrets::value(&kept, SERVICE_ACCOUNT_KEY)?)
         .map_err(|source| secrets::unusable(&kept, SERVICE_ACCOUNT_KEY, Some(source)))?;
-    Ok(Some(key.fingerprint()))
+    Ok((Some(key.fingerprint()), key.public_pem()))
 }
 
 /// A client certificate for this user in these groups.
@@ -148,9 +187,13 @@ pub(crate) fn client_request<const N: usize>(
     Ok(LeafRequest::client(subject).with_lifetime(LEAF_LIFETIME))
 }
 
-/// The API server calls kubelets, and its own API for the controllers that live in the same process.
-fn kubelet_client_request() -> Result<LeafRequest, pilothouse_pki::Error> {
-    client_request("system:kube-apiserver", ["kubernetes", "system:masters"])
+/// The API server calls kubelets. That of payload `light` also calls its own API for the controllers that live in the same
+/// process; that of upstream may do with kubelets what its user is bound to, and nothing else.
+fn kubelet_client_request(payload: Payload) -> Result<LeafRequest, pilothouse_pki::Error> {
+    match payload {
+        Payload::Light => client_request(KUBELET_CLIENT_USER, ["kubernetes", "system:masters"]),
+        Payload::Upstream => client_request(KUBELET_CLIENT_USER, ["kubernetes"]),
+    }
 }
 
 fn serving_request(

@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use super::blueprint::Blueprint;
 use super::extras::Extras;
 use super::refusal::{Refusal, Refusals};
-use super::{authentication, encryption, kubeconfigs, manifests, pki};
+use super::{authentication, encryption, kubeconfigs, manifests, pki, upstream};
 use crate::apply;
 use crate::caches::Caches;
 use crate::error::{Error, is_missing};
@@ -151,7 +151,8 @@ impl Reference {
     fn check(&self, namespace: &str, data: &BTreeMap<String, Vec<u8>>) -> Result<(), Refusal> {
         let described = self.describe(namespace);
         let same_name = matches!(self.purpose, Purpose::Configuration | Purpose::IssuerAuthority);
-        if same_name && RESERVED.contains(&self.name.as_str()) {
+        let mut reserved = RESERVED.iter().chain(&upstream::authorities::RESERVED);
+        if same_name && reserved.any(|name| *name == self.name) {
             return Err(Refusal::invalid(format!(
                 "{described} has the name of something that every control plane has; use another"
             )));
@@ -269,8 +270,17 @@ impl Sources {
 
     /// What tells the signing key that the user brought from every other.
     pub(crate) fn signing_key_fingerprint(&self) -> Option<String> {
+        self.signing_key().map(|key| key.fingerprint())
+    }
+
+    /// The public half of that key, PEM.
+    pub(crate) fn signing_key_public(&self) -> Option<String> {
+        self.signing_key().map(|key| key.public_pem())
+    }
+
+    fn signing_key(&self) -> Option<PrivateKey> {
         let (_, found) = self.found.iter().find(|(found, _)| found.purpose == Purpose::SigningKey)?;
-        PrivateKey::from_pem(found.data.get("key")?).ok().map(|key| key.fingerprint())
+        PrivateKey::from_pem(found.data.get("key")?).ok()
     }
 
     /// Makes sure of the copies, and that the originals say whom they concern.

@@ -10,6 +10,7 @@ use pilothouse_crds::{
 
 use super::authentication::Providers;
 use super::blueprint::Blueprint;
+use super::payload::Payload;
 use super::publishing::Endpoint;
 use super::refusal::Refusals;
 use super::{encryption, history};
@@ -65,6 +66,12 @@ pub(crate) struct Observed<'a> {
     pub(crate) workload: Result<(), String>,
     /// The API server answered through the published address.
     pub(crate) answer: Result<(), String>,
+    /// Enough of etcd runs, where there is one.
+    pub(crate) etcd: Option<Result<(), String>>,
+    /// Every replica runs as it should.
+    pub(crate) complete: Result<(), String>,
+    /// Everything is encrypted with the key in use.
+    pub(crate) encrypted: Result<(), String>,
     /// What went wrong in the pass, with its causes.
     pub(crate) error: Option<String>,
 }
@@ -85,9 +92,12 @@ pub(crate) fn observe(previous: &HostedClusterStatus, observed: &Observed<'_>) -
             status.control_plane_endpoint =
                 Some(ControlPlaneEndpoint { host: endpoint.host.clone(), port: endpoint.port.into() });
         }
+        status.payload = Some(blueprint.payload.name().to_owned());
         status.payload_arch = Some(payload_arch(blueprint).to_owned());
         let keys = status.other.remove(SECRET_ENCRYPTION);
-        let keys = encryption::status(keys.as_ref(), blueprint.encrypts_with.as_deref(), runs, observed.now);
+        let encrypted = runs && observed.encrypted.is_ok();
+        let active = blueprint.encrypts_with.as_deref();
+        let keys = encryption::status(keys.as_ref(), active, encrypted, observed.now);
         status.other.extend(keys.map(|keys| (SECRET_ENCRYPTION.to_owned(), keys)));
     }
     if observed.blueprint.is_ok_and(|blueprint| blueprint.token_issuers.is_none()) {
@@ -188,15 +198,32 @@ fn conditions(status: &HostedClusterStatus, observed: &Observed<'_>) -> Vec<(&'s
     if let Ok(blueprint) = observed.blueprint
         && blueprint.highly_available
     {
-        let message = "HighlyAvailable was asked for; on the embedded store the control plane runs one replica, \
-                       restarted when it fails. Use a PostgreSQL store for several.";
-        conditions.push(("ControlPlaneHighlyAvailable", fails("EmbeddedStore", message)));
+        conditions.push(("ControlPlaneHighlyAvailable", highly_available(observed, blueprint)));
+    }
+    let payload = observed.blueprint.map(|blueprint| blueprint.payload).unwrap_or_default();
+    let measured_elsewhere = |type_: &str| type_ == "EtcdAvailable" && payload == Payload::Upstream;
+    let not_applicable = NOT_APPLICABLE.into_iter().filter(|(type_, _)| !measured_elsewhere(type_));
+    conditions.extend(not_applicable.map(|(type_, message)| {
+        let message = message.replace("`light`", &format!("`{}`", payload.name()));
+        (type_, (ConditionStatus::Unknown, "NotApplicable", message))
+    }));
+    if let Some(etcd) = &observed.etcd {
+        conditions.push(("EtcdAvailable", measured(observed, etcd, "EtcdWaitingForQuorum")));
     }
     conditions
-        .extend(NOT_APPLICABLE.map(|(type_, message)| {
-            (type_, (ConditionStatus::Unknown, "NotApplicable", message.to_owned()))
-        }));
-    conditions
+}
+
+/// Whether a replica may fail without anybody noticing.
+fn highly_available(observed: &Observed<'_>, blueprint: &Blueprint) -> Verdict {
+    match (blueprint.payload, &observed.complete) {
+        (Payload::Light, _) => fails(
+            "EmbeddedStore",
+            "HighlyAvailable was asked for; on the embedded store the control plane runs one replica, restarted when it \
+             fails. Use a PostgreSQL store for several.",
+        ),
+        (Payload::Upstream, Ok(())) => holds("Every replica of the control plane is ready"),
+        (Payload::Upstream, Err(missing)) => fails("ReplicasMissing", missing),
+    }
 }
 
 /// Whether everything is encrypted with the key that is asked for.

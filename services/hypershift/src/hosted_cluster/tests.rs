@@ -50,6 +50,9 @@ fn pass(blueprint: &Blueprint, steps: usize, now: Timestamp) -> Observed<'_> {
         kubeconfig: steps >= 2,
         workload: reached(3),
         answer: reached(4),
+        etcd: None,
+        complete: reached(4),
+        encrypted: Ok(()),
         error: None,
     }
 }

@@ -30,8 +30,10 @@ pub(crate) fn releases(
     cluster: &HostedCluster,
     pools: &[Pool],
     complaints: &mut Refusals,
+    can_be_had: impl Fn(&Release) -> Result<(), Refusal>,
 ) -> Result<(Release, Release), Refusal> {
-    match asked_for(cluster, pools) {
+    let asked = asked_for(cluster, pools);
+    match asked.and_then(|releases| can_be_had(&releases.1).map(|()| releases)) {
         Ok(releases) => Ok(releases),
         Err(refusal) => {
             let Some(running) = running(cluster) else { return Err(refusal) };

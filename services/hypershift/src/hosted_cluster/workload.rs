@@ -24,7 +24,7 @@ use super::{authentication, encryption, manifests, pki};
 use crate::names::{self, API_PORT, API_SERVER};
 
 /// Files that nobody but the control plane reads; it refuses a file of keys that others can read.
-const PRIVATE: i32 = 0o400;
+pub(super) const PRIVATE: i32 = 0o400;
 
 /// Where nobody but us writes into the StatefulSet: what a specification no longer asks for goes.
 pub(super) const OURS: [&str; 2] = ["/spec/template/spec/nodeSelector", "/spec/template/metadata/labels"];
@@ -44,9 +44,17 @@ pub(crate) fn stateful_set(blueprint: &Blueprint, image: &str) -> StatefulSet {
             replicas: Some(1),
             service_name: Some(API_SERVER.to_owned()),
             pod_management_policy: Some("Parallel".to_owned()),
-            selector: LabelSelector { match_labels: Some(manifests::selector()), ..LabelSelector::default() },
+            selector: LabelSelector {
+                match_labels: Some(manifests::selector(API_SERVER)),
+                ..LabelSelector::default()
+            },
             template: PodTemplateSpec {
-                metadata: Some(template_metadata(blueprint)),
+                metadata: Some(template_metadata(
+                    blueprint,
+                    API_SERVER,
+                    blueprint.config_hash(),
+                    &blueprint.control_plane_release.image,
+                )),
                 spec: Some(PodSpec {
                     containers: vec![container(blueprint, image)],
                     volumes: Some(volumes(blueprint)),
@@ -60,10 +68,7 @@ pub(crate) fn stateful_set(blueprint: &Blueprint, image: &str) -> StatefulSet {
                 }),
             },
             volume_claim_templates: Some(vec![claim(blueprint)]),
-            persistent_volume_claim_retention_policy: Some(StatefulSetPersistentVolumeClaimRetentionPolicy {
-                when_deleted: Some("Delete".to_owned()),
-                when_scaled: Some("Retain".to_owned()),
-            }),
+            persistent_volume_claim_retention_policy: Some(claims_go_with_their_set()),
             ..StatefulSetSpec::default()
         }),
         ..StatefulSet::default()
@@ -81,20 +86,26 @@ pub(crate) fn priority_class() -> PriorityClass {
     }
 }
 
-fn template_metadata(blueprint: &Blueprint) -> ObjectMeta {
+/// Metadata of a component's pods. What changes with `hash` or `release` replaces them.
+pub(super) fn template_metadata(
+    blueprint: &Blueprint,
+    component: &str,
+    hash: String,
+    release: &str,
+) -> ObjectMeta {
     let mut template = manifests::metadata(blueprint, None, "");
     template.name = None;
     // Ours win: the Service finds the pods by them.
     let ours = template.labels.take().unwrap_or_default();
     template.labels = Some(blueprint.labels.clone().into_iter().chain(ours).collect());
-    manifests::label(&mut template, "app", API_SERVER);
-    manifests::label(&mut template, names::COMPONENT, API_SERVER);
+    manifests::label(&mut template, "app", component);
+    manifests::label(&mut template, names::COMPONENT, component);
     manifests::label(&mut template, names::HOSTED_CONTROL_PLANE, &blueprint.namespace);
     // Not the correlation id: a later operation on the cluster must not restart it.
     let mut annotations = BTreeMap::from([
         (names::CLUSTER.to_owned(), blueprint.cluster.to_string()),
-        (names::RELEASE_IMAGE.to_owned(), blueprint.control_plane_release.image.clone()),
-        (names::CONFIG_HASH.to_owned(), blueprint.config_hash()),
+        (names::RELEASE_IMAGE.to_owned(), release.to_owned()),
+        (names::CONFIG_HASH.to_owned(), hash),
     ]);
     if let Some(date) = &blueprint.restart_date {
         annotations.insert(names::RESTART_DATE.to_owned(), date.clone());
@@ -192,7 +203,7 @@ fn dedicated(blueprint: &Blueprint) -> [(&'static str, String, i32); 2] {
     [(names::CONTROL_PLANE_NODE, "true".to_owned(), 50), (names::CLUSTER, blueprint.namespace.clone(), 100)]
 }
 
-fn tolerations(blueprint: &Blueprint) -> Vec<Toleration> {
+pub(super) fn tolerations(blueprint: &Blueprint) -> Vec<Toleration> {
     let dedicated = dedicated(blueprint).into_iter().map(|(key, value, _)| Toleration {
         key: Some(key.to_owned()),
         operator: Some("Equal".to_owned()),
@@ -204,7 +215,7 @@ fn tolerations(blueprint: &Blueprint) -> Vec<Toleration> {
 }
 
 /// One replica keeps out of nobody's way, so there is nothing about other pods in it.
-fn affinity(blueprint: &Blueprint) -> Affinity {
+pub(super) fn affinity(blueprint: &Blueprint) -> Affinity {
     let preferred = dedicated(blueprint).into_iter().map(|(key, value, weight)| PreferredSchedulingTerm {
         weight,
         preference: NodeSelectorTerm {
@@ -225,7 +236,14 @@ fn affinity(blueprint: &Blueprint) -> Affinity {
     }
 }
 
-fn claim(blueprint: &Blueprint) -> PersistentVolumeClaim {
+pub(super) fn claims_go_with_their_set() -> StatefulSetPersistentVolumeClaimRetentionPolicy {
+    StatefulSetPersistentVolumeClaimRetentionPolicy {
+        when_deleted: Some("Delete".to_owned()),
+        when_scaled: Some("Retain".to_owned()),
+    }
+}
+
+pub(super) fn claim(blueprint: &Blueprint) -> PersistentVolumeClaim {
     PersistentVolumeClaim {
         metadata: ObjectMeta { name: Some("data".to_owned()), ..ObjectMeta::default() },
         spec: Some(PersistentVolumeClaimSpec {
@@ -241,7 +259,7 @@ fn claim(blueprint: &Blueprint) -> PersistentVolumeClaim {
     }
 }
 
-fn mount(name: &str, path: &str, read_only: bool) -> VolumeMount {
+pub(super) fn mount(name: &str, path: &str, read_only: bool) -> VolumeMount {
     VolumeMount {
         name: name.to_owned(),
         mount_path: path.to_owned(),
@@ -250,6 +268,8 @@ fn mount(name: &str, path: &str, read_only: bool) -> VolumeMount {
     }
 }
 
-fn quantities<'a>(entries: impl IntoIterator<Item = (&'a str, &'a str)>) -> BTreeMap<String, Quantity> {
+pub(super) fn quantities<'a>(
+    entries: impl IntoIterator<Item = (&'a str, &'a str)>,
+) -> BTreeMap<String, Quantity> {
     entries.into_iter().map(|(name, amount)| (name.to_owned(), Quantity(amount.to_owned()))).collect()
 }

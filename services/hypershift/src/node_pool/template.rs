@@ -11,6 +11,7 @@ use pilothouse_virt_api::UserData;
 use serde::Serialize;
 
 use super::bootstrap_token::{EXPIRATION, TOKEN, Token};
+use super::credentials;
 use super::fingerprint::Fingerprint;
 use super::node_config::NodeConfig;
 use super::server::Server;
@@ -38,6 +39,8 @@ pub(super) struct Template<'a> {
     /// What is changed in the manifest of a virtual machine, by annotation.
     pub(super) patches: Vec<&'a str>,
     pub(super) made_of: Fingerprint,
+    /// Whether the API server lets nodes have only some labels of their own choice.
+    pub(super) restricted: bool,
 }
 
 /// What `pilothouse kubelet` reads. What differs from node to node it is told otherwise.
@@ -157,12 +160,20 @@ impl Template<'_> {
         format!("token-{}-{}", self.key.name, self.made_of.short())
     }
 
-    fn settings(&self, shared_machine: bool) -> Result<String, Error> {
+    /// The labels that nodes give themselves, and those that they have to be given.
+    pub(super) fn labels(&self) -> (BTreeMap<&str, &str>, BTreeMap<&str, &str>) {
         let spec = &self.pool.spec;
         let mut labels: BTreeMap<_, _> =
             spec.node_labels.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
         labels.insert(names::NODE_POOL, &self.key.name);
         labels.insert("node-role.kubernetes.io/worker", "");
+        // Payload `light` lets nodes choose.
+        labels.into_iter().partition(|(key, _)| !self.restricted || !credentials::is_reserved(key))
+    }
+
+    fn settings(&self, shared_machine: bool) -> Result<String, Error> {
+        let spec = &self.pool.spec;
+        let (labels, _) = self.labels();
         let settings = Settings {
             // A pod, or a machine, that is the node: its namespaces are the node's.
             namespaces: if shared_machine { "own" } else { "inherit" },

@@ -33,6 +33,7 @@ fn specification(change: impl FnOnce(&mut KubeVirtNodePoolPlatform), patches: Ve
         config: &config,
         made_of: Template::fingerprint(&pool, &release, &config, &patches),
         patches,
+        restricted: false,
         pool: &pool,
     };
     template.virtual_machine_spec("workers-0").unwrap()

@@ -1,0 +1,156 @@
+//! What a control plane consists of, whatever its payload: beside the objects that every one has, some files and some
+//! workloads, which change in an order.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use k8s_openapi::api::apps::v1::StatefulSet;
+use k8s_openapi::api::core::v1::{ConfigMap, Pod, Service};
+use kube::ResourceExt as _;
+
+use super::blueprint::Blueprint;
+use super::manifests;
+use super::payload::{Images, Payload};
+use super::pki::Signers;
+use super::upstream;
+use super::workload;
+use crate::Config;
+use crate::error::Error;
+use crate::names;
+use crate::pod::{is_pod_ready, pod_state};
+
+/// What a payload consists of.
+pub(crate) struct Parts {
+    pub(crate) config_maps: Vec<ConfigMap>,
+    /// In the order in which a new release reaches them.
+    pub(crate) components: Vec<Component>,
+}
+
+/// One workload.
+pub(crate) struct Component {
+    pub(crate) stateful_set: StatefulSet,
+    /// Pods with another one are those of before.
+    pub(crate) hash: String,
+    /// How many of its pods have to be ready.
+    pub(crate) needed: usize,
+    /// It changes when everything of an earlier stage has changed.
+    pub(crate) stage: u8,
+}
+
+/// Services of a payload beside that of the API server.
+pub(crate) fn services(blueprint: &Blueprint) -> Vec<Service> {
+    match blueprint.payload {
+        Payload::Light => Vec::new(),
+        Payload::Upstream => upstream::services(blueprint),
+    }
+}
+
+// === impl Parts ===
+
+impl Parts {
+    pub(crate) fn of(
+        blueprint: &Blueprint,
+        config: &Config,
+        address: IpAddr,
+        signers: &Signers,
+    ) -> Result<Self, Error> {
+        match signers.upstream() {
+            None => {
+                let (root, clients) = (signers.root().to_pem(), signers.clients()?.to_pem());
+                Ok(Self {
+                    config_maps: vec![manifests::config_map(blueprint, address, &root, &clients)?],
+                    components: vec![Component {
+                        stateful_set: workload::stateful_set(blueprint, &config.image),
+                        hash: blueprint.config_hash(),
+                        needed: 1,
+                        stage: 0,
+                    }],
+                })
+            }
+            Some(authorities) => {
+                let images = Images::of(&blueprint.control_plane_release, config);
+                upstream::parts(blueprint, &images, address, signers, authorities)
+            }
+        }
+    }
+
+    /// Those that may be written now: whatever is missing, and changes up to the first stage that has not changed yet.
+    pub(crate) fn due(
+        &self,
+        pods: &[Arc<Pod>],
+        exists: impl Fn(&StatefulSet) -> bool,
+    ) -> impl Iterator<Item = &Component> {
+        let unfinished = self.components.iter().filter(|component| component.missing(pods).is_some());
+        let current = unfinished.map(|component| component.stage).min().unwrap_or(u8::MAX);
+        self.components
+            .iter()
+            .filter(move |component| component.stage <= current || !exists(&component.stateful_set))
+    }
+
+    /// Whether enough of every component runs; if not, what is seen instead.
+    pub(crate) fn run(&self, pods: &[Arc<Pod>]) -> Result<(), String> {
+        self.components.iter().try_for_each(|component| component.runs(pods))
+    }
+
+    /// The same of one component, if the payload has it.
+    pub(crate) fn runs(&self, name: &str, pods: &[Arc<Pod>]) -> Option<Result<(), String>> {
+        let component = self.components.iter().find(|component| component.name() == name)?;
+        Some(component.runs(pods))
+    }
+
+    /// Whether every replica of everything runs as it should.
+    pub(crate) fn complete(&self, pods: &[Arc<Pod>]) -> Result<(), String> {
+        match self.components.iter().find_map(|component| component.missing(pods)) {
+            None => Ok(()),
+            Some(missing) => Err(missing),
+        }
+    }
+}
+
+// === impl Component ===
+
+impl Component {
+    fn name(&self) -> String {
+        self.stateful_set.name_any()
+    }
+
+    fn replicas(&self) -> usize {
+        let replicas = self.stateful_set.spec.as_ref().and_then(|spec| spec.replicas);
+        replicas.and_then(|replicas| usize::try_from(replicas).ok()).unwrap_or(1)
+    }
+
+    fn runs(&self, pods: &[Arc<Pod>]) -> Result<(), String> {
+        let (ready, seen) = self.look(pods);
+        if ready >= self.needed { Ok(()) } else { Err(seen) }
+    }
+
+    /// What is missing until every replica runs as it should.
+    fn missing(&self, pods: &[Arc<Pod>]) -> Option<String> {
+        let (ready, seen) = self.look(pods);
+        (ready < self.replicas()).then_some(seen)
+    }
+
+    /// How many pods are ready and of now, and what is seen of the others.
+    fn look(&self, pods: &[Arc<Pod>]) -> (usize, String) {
+        let name = self.name();
+        let mut seen = format!("no pod of StatefulSet {name} yet");
+        let mut ready = 0;
+        let of_component =
+            |pod: &&Arc<Pod>| pod.labels().get(names::COMPONENT).is_some_and(|component| *component == name);
+        for pod in pods.iter().filter(of_component) {
+            if names::annotation(&pod.metadata, names::CONFIG_HASH) != Some(self.hash.as_str()) {
+                seen = format!("pod {} still runs the previous release or configuration", pod.name_any());
+            } else if pod.metadata.deletion_timestamp.is_some() {
+                seen = format!("pod {} is being deleted", pod.name_any());
+            } else if is_pod_ready(pod) {
+                ready += 1;
+            } else {
+                seen = format!("pod {} is not ready: {}", pod.name_any(), pod_state(pod));
+            }
+        }
+        if ready > 0 && seen.starts_with("no pod") {
+            seen = format!("{ready} of {} pods of StatefulSet {name} are ready", self.replicas());
+        }
+        (ready, seen)
+    }
+}
