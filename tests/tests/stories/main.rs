@@ -22,3 +22,4 @@ mod region;
 mod sdk;
 mod sick_control_planes;
 mod tenancy;
+mod upstream;

@@ -1,0 +1,160 @@
+//! A hosted cluster whose control plane is Kubernetes itself: etcd, kube-apiserver, kube-controller-manager and kube-scheduler,
+//! hosted by the same operator, on the same node.
+
+use std::path::{Path, PathBuf};
+
+use pilothouse_test_support::eventually;
+use pilothouse_test_support::upstream::{self, Upstream};
+
+use crate::hosted_cluster::MANIFESTS;
+use crate::region::{LIMIT, Region};
+
+/// The release that is the Kubernetes which the tests have.
+const RELEASE: &str = "4.21.0";
+
+/// Two servers, a Service in front of them, and somebody who calls.
+const WORKLOADS: &str = r#"
+apiVersion: apps/v1
+kind: Deployment
+metadata:
+  name: web
+spec:
+  replicas: 2
+  selector:
+    matchLabels: {app: web}
+  template:
+    metadata:
+      labels: {app: web}
+    spec:
+      containers:
+      - name: web
+        image: pilothouse
+        args: [kube-apiserver, --data-dir, /tmp/api, --listen, "0.0.0.0:8080"]
+        ports:
+        - containerPort: 8080
+        readinessProbe:
+          tcpSocket: {port: 8080}
+          periodSeconds: 1
+---
+apiVersion: v1
+kind: Service
+metadata:
+  name: web
+spec:
+  selector: {app: web}
+  ports:
+  - port: 80
+    targetPort: 8080
+---
+apiVersion: batch/v1
+kind: Job
+metadata:
+  name: ask
+spec:
+  backoffLimit: 100
+  template:
+    spec:
+      restartPolicy: OnFailure
+      containers:
+      - name: ask
+        image: busybox
+        command: ["bash", "-c", "exec 3<>/dev/tcp/web/80 && echo web answers"]
+"#;
+
+/// The region with programs of upstream, if they are there.
+async fn start() -> Option<(Upstream, Region)> {
+    let programs = Upstream::find()?;
+    let folder = programs.program("etcd").parent().unwrap().parent().unwrap().to_owned();
+    let region = Region::start(&["--upstream", folder.to_str().unwrap()]).await?;
+    Some((programs, region))
+}
+
+fn manifests(policy: &str) -> String {
+    let annotated = "  name: ada\n  annotations: {pilothouse.dev/payload: upstream}\n";
+    MANIFESTS
+        .replace("4.20.0", RELEASE)
+        .replace("  name: ada\n", annotated)
+        .replace("SingleReplica", policy)
+}
+
+fn wait(region: &Region, kubeconfig: Option<&Path>, what: &[&str]) {
+    let arguments = [&["wait", "--timeout=240s"], what].concat();
+    let waited = match kubeconfig {
+        Some(kubeconfig) => region.kubectl_on(kubeconfig, &arguments),
+        None => region.kubectl(&arguments),
+    };
+    if let Err(error) = waited {
+        let pods = region.kubectl(&["get", "pods", "-n", "clusters-ada", "-o", "wide"]);
+        let states = region.kubectl(&["get", "hostedclusters,nodepools", "-n", "clusters", "-o", "yaml"]);
+        panic!("{what:?}: {error}\n{}\n{}", pods.unwrap_or_default(), states.unwrap_or_default());
+    }
+}
+
+/// A cluster `ada` with a worker that is ready, and its kubeconfig.
+fn cluster(region: &Region, policy: &str) -> PathBuf {
+    region.apply(&manifests(policy)).unwrap();
+    wait(region, None, &["-n", "clusters", "hostedcluster/ada", "--for=condition=Available"]);
+    wait(region, None, &["-n", "clusters", "nodepool/workers", "--for=condition=Ready"]);
+    region.kubeconfig("ada").unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn hosted_cluster_of_upstream_programs_runs_workloads() {
+    let Some((_, mut region)) = start().await else { return };
+    let kubeconfig = cluster(&region, "SingleReplica");
+    let on = |arguments: &[&str]| region.kubectl_on(&kubeconfig, arguments);
+
+    // Which programs these are can be seen.
+    let payload = ["get", "-n", "clusters", "hostedcluster/ada", "-o", "jsonpath={.status.payload}"];
+    assert_eq!(region.kubectl(&payload).unwrap(), "upstream");
+    let version = on(&["get", "--raw", "/version"]).unwrap();
+    assert!(version.contains(&format!("\"gitVersion\": \"v{}\"", upstream::version())), "{version}");
+    let etcd = ["-n", "clusters", "hostedcluster/ada", "--for=condition=EtcdAvailable"];
+    wait(&region, None, &etcd);
+
+    let file = region.folder().join("workloads.yaml");
+    std::fs::write(&file, WORKLOADS).unwrap();
+    on(&["apply", "-f", file.to_str().unwrap()]).unwrap();
+    wait(&region, Some(&kubeconfig), &["deployment/web", "--for=condition=Available"]);
+    wait(&region, Some(&kubeconfig), &["job/ask", "--for=condition=Complete"]);
+    let said = on(&["logs", "job/ask"]).unwrap();
+    assert!(said.contains("web answers"), "{said}");
+    let told = on(&["exec", "deployment/web", "--", "hostname"]).unwrap();
+    assert!(told.starts_with("web-"), "{told}");
+
+    // Nobody is let in unknown, except to ask for the server's health.
+    let anonymous = |path: &str| on(&["get", "--raw", path, "--as", "system:anonymous"]);
+    assert!(anonymous("/readyz").is_ok());
+    assert!(anonymous("/api/v1/namespaces/kube-public/configmaps/cluster-info").is_err());
+
+    // Everything a cluster made disappears with it.
+    region.kubectl(&["delete", "-n", "clusters", "hostedcluster/ada", "--timeout=240s"]).unwrap();
+    let rest = region.kubectl(&["get", "persistentvolumes,pods", "-A", "-o", "name"]).unwrap();
+    assert_eq!(rest, "");
+    region.stop();
+    assert_eq!(region.processes(), [""; 0]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_release_without_programs_is_refused_before_anything_is_made() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(mut region) = Region::start(&["--upstream", folder.path().to_str().unwrap()]).await else { return };
+    region.apply(&manifests("SingleReplica")).unwrap();
+    let message = [
+        "get",
+        "-n",
+        "clusters",
+        "hostedcluster/ada",
+        "-o",
+        "jsonpath={.status.conditions[?(@.type==\"ValidReleaseImage\")].message}",
+    ];
+    eventually("the cluster is refused", LIMIT, || {
+        let said = region.kubectl(&message);
+        let right = said.as_ref().is_ok_and(|said| said.contains("pilothouse upstream install --version 1.34.1"));
+        async move { if right { Ok(()) } else { Err(format!("{said:?}")) } }
+    })
+    .await;
+    let gone = region.kubectl(&["get", "namespace", "clusters-ada"]).unwrap_err();
+    assert!(gone.contains("NotFound"), "{gone}");
+    region.stop();
+}
