@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 
 use pilothouse_test_support::eventually;
 use pilothouse_test_support::upstream::{self, Upstream};
+use serde_json::json;
 
-use crate::hosted_cluster::MANIFESTS;
+use crate::manifests;
 use crate::region::{LIMIT, Region};
 
 /// The release that is the Kubernetes which the tests have.
@@ -69,12 +70,15 @@ async fn start() -> Option<(Upstream, Region)> {
     Some((programs, region))
 }
 
+/// A cluster `ada` of upstream's programs, with a pool of one.
 fn manifests(policy: &str) -> String {
-    let annotated = "  name: ada\n  annotations: {pilothouse.dev/payload: upstream}\n";
-    MANIFESTS
-        .replace("4.20.0", RELEASE)
-        .replace("  name: ada\n", annotated)
-        .replace("SingleReplica", policy)
+    let image = format!("pilothouse/release:{RELEASE}");
+    let (mut cluster, mut pool) = (manifests::cluster("ada"), manifests::pool("ada", "workers", 1));
+    cluster["metadata"]["annotations"] = json!({ "pilothouse.dev/payload": "upstream" });
+    cluster["spec"]["controllerAvailabilityPolicy"] = json!(policy);
+    cluster["spec"]["release"]["image"] = json!(image);
+    pool["spec"]["release"]["image"] = json!(image);
+    manifests::text(&[cluster, pool])
 }
 
 fn wait(region: &Region, kubeconfig: Option<&Path>, what: &[&str]) {
@@ -138,7 +142,9 @@ async fn hosted_cluster_of_upstream_programs_runs_workloads() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_release_without_programs_is_refused_before_anything_is_made() {
     let folder = tempfile::tempdir().unwrap();
-    let Some(mut region) = Region::start(&["--upstream", folder.path().to_str().unwrap()]).await else { return };
+    let Some(mut region) = Region::start(&["--upstream", folder.path().to_str().unwrap()]).await else {
+        return;
+    };
     region.apply(&manifests("SingleReplica")).unwrap();
     let message = [
         "get",
@@ -150,7 +156,8 @@ async fn a_release_without_programs_is_refused_before_anything_is_made() {
     ];
     eventually("the cluster is refused", LIMIT, || {
         let said = region.kubectl(&message);
-        let right = said.as_ref().is_ok_and(|said| said.contains("pilothouse upstream install --version 1.34.1"));
+        let right =
+            said.as_ref().is_ok_and(|said| said.contains("pilothouse upstream install --version 1.34.1"));
         async move { if right { Ok(()) } else { Err(format!("{said:?}")) } }
     })
     .await;
