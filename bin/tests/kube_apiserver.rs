@@ -173,6 +173,10 @@ fn what_is_wrong_is_told_with_what_to_do() {
     };
     let text = told(&["--token-auth-file", tokens.to_str().unwrap()], 1);
     assert!(text.contains("line 1 of the token file") && !text.contains("letmein"), "{text}");
+    let issuers = folder.path().join("issuers.yaml");
+    std::fs::write(&issuers, "apiVersion: v1\nkind: AuthenticationConfiguration\n").unwrap();
+    let text = told(&["--authentication-config", issuers.to_str().unwrap()], 1);
+    assert!(text.contains("apiVersion: `v1` is not known"), "{text}");
     let text = told(&["--store", "postgres://ada:hunter2@db/region"], 1);
     assert!(text.contains("--store-password-file") && !text.contains("hunter2"), "{text}");
     let text = told(&["--tls-cert-file", "tls.crt"], 2);

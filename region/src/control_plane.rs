@@ -14,7 +14,9 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use kube::Client;
 use pilothouse_http::{CertificateError, CertificateSource, TlsFiles};
-use pilothouse_kubeapi::{Anonymous, NodeDialer, StaticTokens, StaticTokensError};
+use pilothouse_kubeapi::{
+    Anonymous, NodeDialer, StaticTokens, StaticTokensError, TokenIssuers, TokenIssuersError,
+};
 use pilothouse_pki::{Authority, AuthorityRequest, Bundle, Identity, LeafRequest, PrivateKey, Subject};
 use pilothouse_runtime::{Clock, Shutdown};
 use pilothouse_store::{Keyring, Location, Options, Store};
@@ -75,6 +77,8 @@ pub struct Config {
     pub volume_root: Option<PathBuf>,
     /// Tokens of users, one line each: `token,user,uid,"group,group"`.
     pub token_file: Option<PathBuf>,
+    /// Issuers whose tokens are believed: an `AuthenticationConfiguration` as kube-apiserver reads it, in YAML or JSON.
+    pub authentication_config: Option<PathBuf>,
     /// Who may come without a certificate and without a token: `off`, `public-pages` or `on`.
     #[serde(default)]
     pub anonymous: Anonymous,
@@ -137,6 +141,9 @@ pub enum ControlPlaneError {
     /// The file of tokens cannot be used.
     #[error("the tokens of the control plane cannot be used")]
     Tokens(#[from] StaticTokensError),
+    /// The file about issuers of tokens cannot be used.
+    #[error("the issuers of tokens that the control plane is to believe cannot be used")]
+    Issuers(#[from] TokenIssuersError),
     /// The store's place is none.
     #[error("`{0}` is not a place for a store")]
     Location(String),
@@ -204,6 +211,10 @@ impl ControlPlane {
             Some(path) => StaticTokens::parse(&String::from_utf8_lossy(&read(path)?))?,
             None => StaticTokens::default(),
         };
+        let issuers = match &config.authentication_config {
+            Some(path) => TokenIssuers::parse(&String::from_utf8_lossy(&read(path)?))?,
+            None => TokenIssuers::default(),
+        };
         let store = open_store(&config.store, config.key_file, &clock, shutdown).await?;
         let deps = pilothouse_kubeapi::Deps {
             store: store.clone(),
@@ -232,6 +243,7 @@ impl ControlPlane {
         let api = pilothouse_kubeapi::Service::build(api_config, deps)
             .await?
             .with_static_tokens(tokens)
+            .with_token_issuers(issuers)?
             .with_kubelet_client(kubelet_client)?;
         let address = api.local_address();
         let controllers = config.controllers.then(|| ControllersToBe {

@@ -42,6 +42,8 @@ pub struct Options {
     pub client_authorities: Option<PathBuf>,
     /// Tokens of users, one line each: `token,user,uid,"group,group"`.
     pub token_file: Option<PathBuf>,
+    /// Issuers whose tokens are believed: an `AuthenticationConfiguration`, in YAML or JSON.
+    pub authentication_config: Option<PathBuf>,
     /// Who may come without a certificate and without a token.
     pub anonymous: Anonymous,
     /// The key that signs service account tokens. One in the folder, if nothing is said.
@@ -174,6 +176,7 @@ impl KubeApiServer {
             public_server: None,
             volume_root: None,
             token_file: options.token_file,
+            authentication_config: options.authentication_config,
             anonymous: options.anonymous,
             controllers: options.controllers,
         };

@@ -179,6 +179,7 @@ impl Site {
             public_server: None,
             volume_root: Some(self.files().volumes()),
             token_file: None,
+            authentication_config: None,
             anonymous: pilothouse_kubeapi::Anonymous::default(),
             controllers: true,
         };

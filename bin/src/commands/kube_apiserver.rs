@@ -88,6 +88,9 @@ struct TrustArgs {
     /// Tokens that users show, one line each: `token,user,uid,"group,group"`
     #[arg(long, value_name = "FILE")]
     token_auth_file: Option<PathBuf>,
+    /// Issuers whose tokens are believed: an AuthenticationConfiguration, YAML or JSON
+    #[arg(long, value_name = "FILE")]
+    authentication_config: Option<PathBuf>,
     /// Let everybody in as `system:anonymous`, or nobody [default: only to `/livez`, `/readyz`, `/healthz` and `/version`]
     #[arg(long, value_name = "BOOL")]
     anonymous_auth: Option<bool>,
@@ -164,6 +167,7 @@ impl Args {
             names: trust.tls_san,
             client_authorities: trust.client_ca_file,
             token_file: trust.token_auth_file,
+            authentication_config: trust.authentication_config,
             anonymous: match trust.anonymous_auth {
                 None => Anonymous::default(),
                 Some(true) => Anonymous::On,
