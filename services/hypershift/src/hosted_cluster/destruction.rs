@@ -61,7 +61,9 @@ impl HostedClusters {
         let stays =
             names::annotation(&cluster.metadata, names::KEEP_NAMESPACE).is_some_and(|value| value != "false");
         let kept = match &control_plane {
-            Some(_) if stays && remaining.is_empty() => Some(self.empty_namespace(&namespace).await?),
+            Some(_) if stays && remaining.is_empty() => {
+                Some(Box::pin(self.empty_namespace(&namespace)).await?)
+            }
             _ => None,
         };
         let step = deletion::next(&remaining, control_plane.as_ref(), kept.as_deref());
@@ -201,6 +203,6 @@ impl HostedClusters {
         let mut status = cluster.status.clone().unwrap_or_default();
         let condition = Condition::new(DESTROYED, holds, reason, message, self.clock.now());
         set_condition(&mut status.conditions, condition.of_generation(cluster.metadata.generation));
-        self.write_status(key, cluster, status).await
+        Box::pin(self.write_status(key, cluster, status)).await
     }
 }
