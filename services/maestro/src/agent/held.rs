@@ -1,6 +1,6 @@
 //! The bundles the agent looks after, in memory.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use pilothouse_crds::{ManifestWorkSpec, ManifestWorkStatus, Workload};
@@ -15,6 +15,8 @@ use crate::status_hash::status_hash;
 
 const SOURCE_LABEL: &str = "cloudevents.open-cluster-management.io/originalsource";
 const TYPE_ANNOTATION: &str = "cloudevents.open-cluster-management.io/datatype";
+/// Bundles that have gone, of which the latest are remembered.
+const REMEMBERED: usize = 10_000;
 const FINALIZER: &str = "cluster.open-cluster-management.io/manifest-work-cleanup";
 
 /// A bundle with what is known of it.
@@ -45,21 +47,44 @@ pub(super) struct Held {
 #[derive(Clone, Debug)]
 pub(super) struct Works {
     all: Arc<Mutex<HashMap<String, Held>>>,
+    gone: Arc<Mutex<Gone>>,
     metrics: Metrics,
+}
+
+/// What became of an order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Taken {
+    /// There is something to do about this bundle.
+    Yes(String),
+    /// It is older than what is known.
+    Late,
+    /// It is about a bundle that has gone: either it comes late, or the bundle was made anew. The server has to be asked.
+    Doubtful,
+}
+
+/// Bundles that have gone lately, and whether the server was asked about them since.
+#[derive(Debug, Default)]
+struct Gone {
+    asked: HashMap<String, bool>,
+    order: VecDeque<String>,
 }
 
 // === impl Works ===
 
 impl Works {
     pub(super) fn new(metrics: Metrics) -> Self {
-        Self { all: Arc::default(), metrics }
+        Self { all: Arc::default(), gone: Arc::default(), metrics }
     }
 
-    /// Takes an order; the id of the bundle it is about, if there is something to do.
-    pub(super) fn take(&self, event: &CloudEvent) -> Result<Option<String>, InvalidEvent> {
+    /// Takes an order.
+    pub(super) fn take(&self, event: &CloudEvent) -> Result<Taken, InvalidEvent> {
         let new = Held::read(event)?;
         let id = new.id.clone();
+        let is_answer = event.event_type()?.action == Action::ResyncResponse;
         let mut all = self.lock();
+        if !new.deleting && !self.gone().admits(&id, is_answer) {
+            return Ok(Taken::Doubtful);
+        }
         match all.get_mut(&id) {
             Some(known) if new.deleting => {
                 known.deleting = true;
@@ -67,7 +92,7 @@ impl Works {
                 known.generation = known.generation.max(new.generation);
             }
             // Going is final, and an older version is late.
-            Some(known) if known.deleting || new.generation < known.generation => return Ok(None),
+            Some(known) if known.deleting || new.generation < known.generation => return Ok(Taken::Late),
             Some(known) => {
                 let (status, reported) = (known.status.clone(), known.reported.clone());
                 *known = Held { status, reported, ..new };
@@ -77,7 +102,7 @@ impl Works {
                 self.metrics.works.inc();
             }
         }
-        Ok(Some(id))
+        Ok(Taken::Yes(id))
     }
 
     pub(super) fn get(&self, id: &str) -> Option<Held> {
@@ -115,7 +140,9 @@ impl Works {
     }
 
     pub(super) fn remove(&self, id: &str) {
-        if self.lock().remove(id).is_some() {
+        let mut all = self.lock();
+        if all.remove(id).is_some() {
+            self.gone().add(id);
             self.metrics.works.dec();
         }
     }
@@ -148,8 +175,43 @@ impl Works {
             .collect()
     }
 
+    fn gone(&self) -> MutexGuard<'_, Gone> {
+        self.gone.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn lock(&self) -> MutexGuard<'_, HashMap<String, Held>> {
         self.all.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+// === impl Gone ===
+
+impl Gone {
+    fn add(&mut self, id: &str) {
+        if self.asked.insert(id.to_owned(), false).is_none() {
+            self.order.push_back(id.to_owned());
+        }
+        if self.order.len() > REMEMBERED
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.asked.remove(&oldest);
+        }
+    }
+
+    /// Whether an order for a bundle can be believed. If not, the caller asks.
+    fn admits(&mut self, id: &str, is_answer: bool) -> bool {
+        match self.asked.get_mut(id) {
+            None => true,
+            Some(asked) if *asked && is_answer => {
+                self.asked.remove(id);
+                self.order.retain(|other| other != id);
+                true
+            }
+            Some(asked) => {
+                *asked = true;
+                false
+            }
+        }
     }
 }
 
@@ -267,19 +329,59 @@ mod tests {
     #[test]
     fn older_versions_are_late_and_going_is_final() {
         let works = Works::new(Metrics::default());
-        assert_eq!(works.take(&order(2)).unwrap(), Some("r".to_owned()));
-        assert_eq!(works.take(&order(1)).unwrap(), None);
-        assert_eq!(works.take(&order(2)).unwrap(), Some("r".to_owned()), "the same version is taken again");
+        assert_eq!(works.take(&order(2)).unwrap(), Taken::Yes("r".to_owned()));
+        assert_eq!(works.take(&order(1)).unwrap(), Taken::Late);
+        assert_eq!(
+            works.take(&order(2)).unwrap(),
+            Taken::Yes("r".to_owned()),
+            "the same version is taken again"
+        );
         works.take(&deletion(2)).unwrap();
-        assert_eq!(works.take(&order(3)).unwrap(), None);
+        assert_eq!(works.take(&order(3)).unwrap(), Taken::Late);
         assert!(works.get("r").unwrap().deleting);
     }
 
     #[test]
     fn deletion_of_what_is_not_known_is_taken_so_that_it_is_cleaned_up() {
         let works = Works::new(Metrics::default());
-        assert_eq!(works.take(&deletion(1)).unwrap(), Some("r".to_owned()));
+        assert_eq!(works.take(&deletion(1)).unwrap(), Taken::Yes("r".to_owned()));
         assert!(works.take(&order(0).with_data("{\"manifests\":[]}")).is_err());
+    }
+
+    #[test]
+    fn order_for_a_bundle_that_has_gone_counts_when_the_server_confirms_it() {
+        let works = Works::new(Metrics::default());
+        works.take(&order(2)).unwrap();
+        works.take(&deletion(2)).unwrap();
+        works.remove("r");
+        let answer = |version| {
+            let mut answer = order(version);
+            answer.kind = EventType::new(Subresource::Spec, Action::ResyncResponse).to_string();
+            answer
+        };
+        assert_eq!(works.take(&answer(2)).unwrap(), Taken::Doubtful, "nobody has asked");
+        assert_eq!(works.take(&order(2)).unwrap(), Taken::Doubtful);
+        assert!(works.get("r").is_none());
+        assert_eq!(
+            works.take(&deletion(2)).unwrap(),
+            Taken::Yes("r".to_owned()),
+            "that it has gone is said again"
+        );
+        works.remove("r");
+        assert_eq!(works.take(&order(1)).unwrap(), Taken::Doubtful);
+        assert_eq!(works.take(&answer(1)).unwrap(), Taken::Yes("r".to_owned()), "it was made anew");
+        assert_eq!(works.get("r").unwrap().generation, 1);
+        assert_eq!(works.take(&order(2)).unwrap(), Taken::Yes("r".to_owned()));
+    }
+
+    #[test]
+    fn executor_of_a_bundle_is_the_one_of_the_work() {
+        let works = Works::new(Metrics::default());
+        let bundle =
+            r#"{"manifests":[{"kind":"ConfigMap"}],"executer":{"subject":{"type":"ServiceAccount"}}}"#;
+        works.take(&order(1).with_data(bundle)).unwrap();
+        let spec = works.get("r").unwrap().spec;
+        assert_eq!(spec.other["executor"], json!({"subject": {"type": "ServiceAccount"}}));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use pilothouse_runtime::{Chain, Clock, Shutdown};
 use tokio::sync::mpsc;
 use tracing::{debug, info, warn};
 
-use crate::agent::held::Works;
+use crate::agent::held::{Taken, Works};
 use crate::agent::metrics::Metrics;
 use crate::link::{Happening, Link};
 use crate::topic;
@@ -72,7 +72,8 @@ impl Orders {
         }
     }
 
-    /// Takes an order. Answers whether the server has come by itself: it may not have been there when it was asked.
+    /// Takes an order. Answers whether the server has to be asked: it has come by itself, and may not have been there when it
+    /// was asked, or its order is doubtful.
     fn take(&self, event: &CloudEvent) -> bool {
         let kind = match event.event_type() {
             Ok(kind) if kind.is_ours() => kind,
@@ -100,8 +101,12 @@ impl Orders {
                 Err(error) => warn!(error = %Chain(&error), "a question of the server cannot be read"),
             },
             (Subresource::Spec, _) => match self.works.take(event) {
-                Ok(Some(id)) => self.handle.wake(id),
-                Ok(None) => debug!("an order that is late"),
+                Ok(Taken::Yes(id)) => self.handle.wake(id),
+                Ok(Taken::Late) => debug!("an order that is late"),
+                Ok(Taken::Doubtful) => {
+                    debug!(id = event.text(extension::RESOURCE_ID), "an order for a bundle that has gone");
+                    return true;
+                }
                 // The text of an error never quotes the payload.
                 Err(error) => {
                     warn!(id = event.text(extension::RESOURCE_ID), %error, "an order cannot be carried out")

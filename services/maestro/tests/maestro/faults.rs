@@ -60,14 +60,14 @@ async fn insist<F: Future<Output = Result<(), Error>>>(mut send: impl FnMut() ->
 }
 
 async fn storm(broker: BrokerPart, folder: &Path, storage: Storage, seed: u64) {
-    let names: Vec<_> = (0..6).map(|number| format!("w{number}")).collect();
+    let names: Vec<_> = (0..4).map(|number| format!("w{number}")).collect();
     let proxy = Proxy::start(broker.port, seed).await;
     let cluster = Cluster::start().await;
     let (histories, _following) = follow(&cluster).await;
     let server = Server::start_with(folder, proxy.port, &storage).await;
     let agent = Some(start_agent(&cluster, proxy.port).await);
     let mut world = World { cluster, broker, agent, server };
-    let rounds = u32::try_from(environment::rounds(6, 40)).unwrap();
+    let rounds = u32::try_from(environment::rounds(9, 60)).unwrap();
     for round in 1..=rounds {
         for name in &names {
             let (source, wanted) = (world.server.source.clone(), work(name, &round.to_string()));

@@ -1,5 +1,6 @@
 //! A road to the broker on which things happen: messages come twice, late, in another order, or not at all.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -11,15 +12,17 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::codec::{FramedRead, FramedWrite};
 
-/// How long a message is held back if no other comes by.
-const LATE: Duration = Duration::from_millis(40);
+/// After how many others a message comes that is late: by then there may be a newer one of the same work.
+const LATE: usize = 25;
+/// How long it is held back if no other comes by.
+const SILENCE: Duration = Duration::from_millis(500);
 
 /// What becomes of a message.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Fate {
     Passes,
+    /// The second time late.
     ComesTwice,
-    /// After the next one, or a little later.
     ComesLate,
     /// It is lost, and the connection with it.
     IsCut,
@@ -124,28 +127,38 @@ async fn pump(from: impl AsyncRead + Unpin, to: impl AsyncWrite + Unpin, faults:
     let codec = Codec { max_incoming_size: Some(16 << 20), max_outgoing_size: None };
     let mut from = FramedRead::new(from, codec.clone());
     let mut to = FramedWrite::new(to, codec);
-    let mut late = None;
+    let mut late: VecDeque<(usize, Packet)> = VecDeque::new();
     loop {
         let packet = tokio::select! {
             packet = from.next() => packet,
-            () = tokio::time::sleep(LATE), if late.is_some() => None,
+            () = tokio::time::sleep(SILENCE), if !late.is_empty() => None,
         };
-        let packets = match packet {
+        let now = match packet {
             Some(Ok(packet)) => match faults.fate(&packet) {
-                Fate::Passes => vec![packet],
-                Fate::ComesTwice => vec![packet.clone(), packet],
-                Fate::ComesLate if late.is_none() => {
-                    late = Some(packet);
-                    continue;
+                Fate::Passes => Some(packet),
+                Fate::ComesTwice => {
+                    late.push_back((LATE, packet.clone()));
+                    Some(packet)
                 }
-                Fate::ComesLate => vec![packet],
+                Fate::ComesLate => {
+                    late.push_back((LATE, packet));
+                    None
+                }
                 Fate::IsCut => return,
             },
-            // Nothing else came by.
-            None if late.is_some() => Vec::new(),
+            // Nothing else comes by.
+            None if !late.is_empty() => {
+                late.iter_mut().for_each(|(others, _)| *others = 0);
+                None
+            }
             _ => return,
         };
-        for packet in packets.into_iter().chain(late.take()) {
+        let mut packets: Vec<_> = now.into_iter().collect();
+        late.iter_mut().for_each(|(others, _)| *others = others.saturating_sub(packets.len()));
+        while late.front().is_some_and(|(others, _)| *others == 0) {
+            packets.extend(late.pop_front().map(|(_, packet)| packet));
+        }
+        for packet in packets {
             if to.send(packet).await.is_err() {
                 return;
             }
