@@ -88,7 +88,12 @@ impl Reports {
         let status: BundleStatus = event.payload()?;
         for attempt in 1.. {
             let Some((document, mut resource)) = self.records.resource(&id).await? else {
-                debug!(resource = id, "a status of an unknown bundle");
+                debug!(resource = id, consumer, "a status of an unknown bundle");
+                if !status.is_deleted() {
+                    let resync = self.resync.clone();
+                    let taking_back = async move { resync.take_back(&consumer, &id, version).await };
+                    self.tasks.spawn("resync", OnExit::LogError, taking_back);
+                }
                 return Ok(Outcome::Unknown);
             };
             if resource.consumer_name != consumer {

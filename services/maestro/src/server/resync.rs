@@ -142,18 +142,46 @@ impl Resync {
                 events.push(bundle::outgoing(resource, &self.source_id, Action::ResyncResponse, now)?);
             }
         }
-        for (id, version) in has {
-            let kind = EventType::new(Subresource::Spec, Action::ResyncResponse);
-            let now = self.clock.now();
-            let event = CloudEvent::new(&self.source_id, &kind, now)
-                .with(extension::CLUSTER_NAME, consumer)
-                .with(extension::ORIGINAL_SOURCE, "")
-                .with(extension::RESOURCE_ID, id)
-                .with(extension::RESOURCE_VERSION, i32::try_from(version).unwrap_or_default())
-                .with(extension::DELETION_TIMESTAMP, now);
-            events.push(event);
-        }
+        let unknown = has
+            .into_iter()
+            .map(|(id, version)| self.removal(consumer, id, i32::try_from(version).unwrap_or_default()));
+        events.extend(unknown);
         Ok(events)
+    }
+
+    /// Tells an agent to remove a bundle that it looks after and that is not known here: an order for it came so late that the
+    /// bundle had gone meanwhile.
+    pub(super) async fn take_back(&self, consumer: &str, id: &str, version: i32) -> Result<(), TaskError> {
+        // As above: rather too much stays than that a cluster is emptied.
+        if self.records.of_consumer(consumer).await?.is_empty() {
+            return Ok(());
+        }
+        // It may have been made in between.
+        if self.records.resource(id).await?.is_some() {
+            return Ok(());
+        }
+        info!(consumer, resource = id, "taking back a bundle that is not known");
+        let event = self.removal(consumer, id, version);
+        match self.link.publish(topic::source_events(&self.source_id, consumer), &event).await {
+            Ok(()) => Ok(()),
+            // It is told with its next connection.
+            Err(error) => {
+                debug!(consumer, error = %Chain(&error), "could not take a bundle back");
+                Ok(())
+            }
+        }
+    }
+
+    /// The order to remove a bundle that is not known here.
+    fn removal(&self, consumer: &str, id: &str, version: i32) -> CloudEvent {
+        let kind = EventType::new(Subresource::Spec, Action::ResyncResponse);
+        let now = self.clock.now();
+        CloudEvent::new(&self.source_id, &kind, now)
+            .with(extension::CLUSTER_NAME, consumer)
+            .with(extension::ORIGINAL_SOURCE, "")
+            .with(extension::RESOURCE_ID, id)
+            .with(extension::RESOURCE_VERSION, version)
+            .with(extension::DELETION_TIMESTAMP, now)
     }
 }
 

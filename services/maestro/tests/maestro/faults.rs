@@ -11,11 +11,12 @@ use kube::api::WatchParams;
 use kube::core::WatchEvent;
 use kube::{Api, ResourceExt};
 use pilothouse_crds::AppliedManifestWork;
-use pilothouse_maestro_api::{Error, work_uid};
+use pilothouse_maestro_api::{Action, CloudEvent, Error, EventType, Subresource, work_uid};
 use pilothouse_runtime::{OnExit, Shutdown, Tasks};
 use pilothouse_test_support::{environment, eventually, postgres};
 
 use crate::cluster::{Cluster, PATIENCE};
+use crate::packets::{Recorder, publish};
 use crate::proxy::Proxy;
 use crate::world::{BrokerPart, CONSUMER, SOURCE, Server, Storage, World, start_agent, work};
 
@@ -141,4 +142,42 @@ async fn everything_converges_over_mosquitto_and_postgresql() {
     let folder = tempfile::tempdir().unwrap();
     let storage = Storage::Postgres(server.fresh_database());
     storm(BrokerPart::mosquitto(folder.path()).await, folder.path(), storage, 12).await;
+}
+
+/// So late that even the agent that knew of it is gone: what it says must not bring a bundle back for good.
+#[tokio::test]
+async fn order_that_comes_after_everybody_forgot_is_taken_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let world = World::start(folder.path()).await;
+    let source = &world.server.source;
+    source.work_create(&work("known", "1")).await.unwrap();
+    world.until_map("known", Some("1")).await;
+    let mut recorder = Recorder::start(world.broker.port).await;
+    let kind = EventType::new(Subresource::Spec, Action::Create);
+    let order = CloudEvent::new("maestro", &kind, jiff::Timestamp::UNIX_EPOCH)
+        .with("clustername", CONSUMER)
+        .with("resourceid", work_uid(SOURCE, CONSUMER, "stray").to_string())
+        .with("resourceversion", 1)
+        .with_data(serde_json::to_vec(&work("stray", "1").bundle).unwrap());
+    let topic = format!("sources/maestro/consumers/{CONSUMER}/sourceevents");
+    publish(world.broker.port, &topic, &order).await;
+    recorder.find(&("removal", "spec.resync_response", |seen| seen.has("ce-deletiontimestamp"))).await;
+    recorder
+        .find(&("farewell", "status.update_request", |seen| seen.text().contains("ManifestsDeleted")))
+        .await;
+    world.until_map("stray", None).await;
+
+    // What was really made again, under the same name, is there.
+    source.work_delete(&work("known", "")).await.unwrap();
+    world.until_map("known", None).await;
+    let id = work_uid(SOURCE, CONSUMER, "known").to_string();
+    eventually("it is forgotten", PATIENCE, || async {
+        match world.server.rest.resource_bundle_get(&id).await {
+            Ok(None) => Ok(()),
+            other => Err(format!("{other:?}")),
+        }
+    })
+    .await;
+    source.work_create(&work("known", "2")).await.unwrap();
+    world.until_map("known", Some("2")).await;
 }

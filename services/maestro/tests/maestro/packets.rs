@@ -33,7 +33,7 @@ pub(crate) struct Recorder {
 }
 
 /// Which packets are compared: a name of the file, the event's type, and what else has to hold.
-type Wanted = (&'static str, &'static str, fn(&Seen) -> bool);
+pub(crate) type Wanted = (&'static str, &'static str, fn(&Seen) -> bool);
 
 /// What the server sends.
 pub(crate) const OF_SERVERS: [Wanted; 5] = [
@@ -59,8 +59,12 @@ pub(crate) const OF_AGENTS: [Wanted; 4] = [
 ];
 
 impl Seen {
-    fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         String::from_utf8_lossy(&self.payload).into_owned()
+    }
+
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.properties.iter().any(|(found, _)| found == name)
     }
 
     fn property(&self, name: &str) -> &str {
