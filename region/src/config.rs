@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use pilothouse_hypershift::Payload;
+
 use crate::data_dir::DataDir;
 use crate::ports::Ports;
 
@@ -27,6 +29,8 @@ pub struct Config {
     pub images: BTreeMap<String, PathBuf>,
     /// Where programs of upstream Kubernetes are, which are images, too.
     pub upstream: Option<PathBuf>,
+    /// Which programs control planes of hosted clusters consist of that choose none.
+    pub payload: Payload,
     /// Whether virtual machines run here as processes. Not where KubeVirt runs them.
     pub virtual_machines: bool,
 }
@@ -65,6 +69,7 @@ impl Config {
             authentication: Authentication::None,
             images: BTreeMap::new(),
             upstream: None,
+            payload: Payload::default(),
             virtual_machines: true,
         }
     }

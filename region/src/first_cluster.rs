@@ -7,6 +7,7 @@ use http::{Method, StatusCode};
 use pilothouse_access::{IssuerError, LocalIssuer, LocalRole, TokenRequest};
 use pilothouse_api::Minor;
 use pilothouse_http::{Call, CallError, Client, ClientBuildError, ClientBuilder};
+use pilothouse_hypershift::Payload;
 use pilothouse_pki::{FileError, Visibility, write_atomically};
 use pilothouse_runtime::Clock;
 use secrecy::{ExposeSecret as _, SecretString};
@@ -27,6 +28,8 @@ pub const TENANT: Uuid = Uuid::from_u128(2);
 const SUBSCRIPTION: &str = "/subscriptions/00000000-0000-0000-0000-000000000001";
 const RESOURCE_GROUP: &str = "first";
 const NODE_POOL: &str = "workers";
+/// The version whose programs of upstream are built for tests.
+const UPSTREAM: Minor = Minor { major: 4, minor: 21 };
 /// One call.
 const CALL: Duration = Duration::from_secs(30);
 /// One operation.
@@ -43,6 +46,7 @@ pub struct FirstCluster {
     frontend: String,
     data_dir: DataDir,
     authentication: Authentication,
+    minor: Minor,
 }
 
 /// The frontend, and what it is shown.
@@ -120,7 +124,18 @@ impl FirstCluster {
             frontend: endpoints.frontend.clone(),
             data_dir: data_dir.clone(),
             authentication: Authentication::None,
+            minor: Minor::DEFAULT,
         }
+    }
+
+    /// The same in a region whose clusters consist of these programs.
+    #[must_use]
+    pub fn with_payload(mut self, payload: Payload) -> Self {
+        self.minor = match payload {
+            Payload::Light => Minor::DEFAULT,
+            Payload::Upstream => UPSTREAM,
+        };
+        self
     }
 
     /// The same in a region that asks who calls.
@@ -152,11 +167,12 @@ impl FirstCluster {
             self.name
         );
         let asked = self
-            .ask(&client, format!("cluster `{}`", self.name), &cluster, &cluster_body(&self.name))
+            .ask(&client, format!("cluster `{}`", self.name), &cluster, &cluster_body(&self.name, self.minor))
             .await?;
         asked.finish(&client, say).await?;
         let pool = format!("{cluster}/nodePools/{NODE_POOL}");
-        let asked = self.ask(&client, format!("node pool `{NODE_POOL}`"), &pool, &node_pool_body()).await?;
+        let asked =
+            self.ask(&client, format!("node pool `{NODE_POOL}`"), &pool, &node_pool_body(self.minor)).await?;
         asked.finish(&client, say).await?;
 
         let kubeconfig = HostedClusters::open(&self.data_dir).await?.kubeconfig(&self.name).await?;
@@ -281,14 +297,14 @@ fn text(answer: &Value, pointer: &str) -> String {
 }
 
 /// Clusters share neither subnets nor security groups, so each has a network of its name.
-fn cluster_body(name: &str) -> Value {
+fn cluster_body(name: &str, minor: Minor) -> Value {
     let in_group = |kind: &str| format!("{SUBSCRIPTION}/resourceGroups/{RESOURCE_GROUP}/providers/{kind}");
     let identity = in_group("Microsoft.ManagedIdentity/userAssignedIdentities/service");
     let network = in_group(&format!("Microsoft.Network/virtualNetworks/{name}/subnets"));
     json!({
         "identity": { "type": "UserAssigned", "userAssignedIdentities": { (identity.clone()): {} } },
         "properties": {
-            "version": { "id": Minor::DEFAULT.to_string() },
+            "version": { "id": minor.to_string() },
             "platform": {
                 "subnetId": format!("{network}/nodes"),
                 "vnetIntegrationSubnetId": format!("{network}/control"),
@@ -302,9 +318,9 @@ fn cluster_body(name: &str) -> Value {
     })
 }
 
-fn node_pool_body() -> Value {
+fn node_pool_body(minor: Minor) -> Value {
     json!({ "properties": {
-        "version": { "id": Minor::DEFAULT.newest_release() },
+        "version": { "id": minor.newest_release() },
         "platform": { "vmSize": "Standard_D8s_v3" },
         "replicas": 1,
     } })

@@ -35,6 +35,8 @@ mod region;
 mod services;
 mod stop;
 
+pub use pilothouse_hypershift::Payload;
+
 pub use self::config::{Authentication, Config, PortChoice};
 pub use self::credentials::{Credentials, CredentialsError};
 pub use self::data_dir::{DataDir, DataDirError, Held, RunningProcess};

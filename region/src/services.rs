@@ -65,6 +65,7 @@ impl Site {
             publish_address: loopback(self.ports.gateway),
             base_domain: self.config.base_domain.clone(),
             upstream: self.config.upstream.clone(),
+            payload: self.config.payload,
             ..pilothouse_hypershift::Config::default()
         };
         let deps = pilothouse_hypershift::Deps {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, anyhow};
 use comfy_table::Table;
 use pilothouse_region::{
-    Authentication, Config, DataDir, Endpoints, FirstCluster, PortChoice, Ports, Region,
+    Authentication, Config, DataDir, Endpoints, FirstCluster, Payload, PortChoice, Ports, Region,
 };
 use pilothouse_runtime::{Process, Tasks, telemetry};
 use serde::Serialize;
@@ -33,6 +33,9 @@ pub struct Args {
     /// Also create a first cluster of this name, with a node pool, and wait for it
     #[arg(long, value_name = "NAME")]
     cluster: Option<String>,
+    /// Which programs the control planes of clusters consist of that choose none themselves
+    #[arg(long, value_enum, default_value_t = PayloadArg::Light, value_name = "PAYLOAD")]
+    payload: PayloadArg,
     #[command(flatten)]
     region: RegionArgs,
     /// Return when the region is ready, and leave it running
@@ -57,6 +60,15 @@ pub struct Args {
     /// In the background already: where output goes once the region is ready.
     #[arg(long, hide = true, value_name = "FILE")]
     detached: Option<PathBuf>,
+}
+
+/// Which programs a control plane consists of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum PayloadArg {
+    /// One process of this program
+    Light,
+    /// etcd, kube-apiserver, kube-controller-manager and kube-scheduler, from the folder of `--upstream`
+    Upstream,
 }
 
 /// Whether callers are asked who they are.
@@ -156,6 +168,7 @@ impl Args {
             authentication: self.authentication.into(),
             images: self.images.listed(),
             upstream: self.images.upstream(),
+            payload: self.payload.into(),
             ..Config::new(data_dir.clone())
         };
         let region = Region::start(config, tasks, &say).await.map_err(|error| anyhow!(error)).hint(
@@ -164,7 +177,8 @@ impl Args {
         output.show(&Started(region.endpoints()))?;
         if let Some(name) = &self.cluster {
             let cluster = FirstCluster::new(name, region.endpoints(), data_dir)
-                .with_authentication(self.authentication.into());
+                .with_authentication(self.authentication.into())
+                .with_payload(self.payload.into());
             let kubeconfig =
                 cluster.ensure(&say).await.map_err(|error| anyhow!(error)).hint(
                     "the region goes on when started again; the operation above says where it stopped",
@@ -196,6 +210,15 @@ impl Args {
             }
         }
         Ok(())
+    }
+}
+
+impl From<PayloadArg> for Payload {
+    fn from(payload: PayloadArg) -> Self {
+        match payload {
+            PayloadArg::Light => Self::Light,
+            PayloadArg::Upstream => Self::Upstream,
+        }
     }
 }
 

@@ -3,6 +3,8 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use crate::hosted_cluster::Payload;
+
 /// Where hosted clusters are published, and what they are made of.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -16,6 +18,8 @@ pub struct Config {
     pub base_domain: String,
     /// The image that is this very program.
     pub image: String,
+    /// The payload of clusters that choose none.
+    pub payload: Payload,
     /// Where the management cluster's only node has the programs of upstream Kubernetes, a folder for each version. Without
     /// it they are images of a registry.
     pub upstream: Option<PathBuf>,
@@ -34,6 +38,7 @@ impl Default for Config {
             load_balancers: false,
             base_domain: "pilothouse.test".to_owned(),
             image: "pilothouse".to_owned(),
+            payload: Payload::default(),
             upstream: None,
             registry: "registry.k8s.io".to_owned(),
             namespace: "hypershift".to_owned(),

@@ -53,6 +53,7 @@ mod workload;
 use blueprint::Blueprint;
 use construction::Seen;
 pub(crate) use construction::cluster_address;
+pub use payload::Payload;
 pub(crate) use range::Range;
 use references::Sources;
 pub(crate) use references::{Kind, concerns};

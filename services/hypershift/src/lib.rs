@@ -44,5 +44,6 @@ mod versions;
 
 pub use self::config::Config;
 pub use self::error::{Error, Refused};
+pub use self::hosted_cluster::Payload;
 pub use self::service::{Deps, Service};
 pub use self::versions::{KUBERNETES_MINOR_AHEAD, Release, ReleaseError};

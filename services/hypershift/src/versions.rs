@@ -76,8 +76,21 @@ const CATALOGUE: [Minor; 5] = [
     Minor { minor: 21, newest: 10, kubernetes: &[(0, 1), (4, 2)] },
 ];
 
-/// The etcd that upstream's Kubernetes of a minor version comes with, as its image is tagged.
-const ETCD: [(u32, &str); 2] = [(20, "3.5.21-0"), (21, "3.6.4-0")];
+/// The programs of upstream that a minor version is made of. One version for all of its patches: each has to be built, or
+/// fetched, and kept.
+const UPSTREAM: [(u32, Upstream); 2] = [
+    (20, Upstream { kubernetes: "1.33.5", etcd: "3.5.21-0" }),
+    (21, Upstream { kubernetes: "1.34.1", etcd: "3.6.4-0" }),
+];
+
+/// The programs of upstream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Upstream {
+    /// `1.34.1`.
+    pub(crate) kubernetes: &'static str,
+    /// The tag of the image of the etcd that goes with it.
+    pub(crate) etcd: &'static str,
+}
 
 /// What can be served, as a clause of a sentence.
 struct Served;
@@ -128,15 +141,15 @@ impl Release {
 // === upstream ===
 
 impl Release {
-    /// The tag of the etcd image that goes with it; nothing if payload `upstream` does not have this release.
-    pub(crate) fn etcd(&self) -> Option<&'static str> {
-        ETCD.iter().find(|(minor, _)| *minor == self.minor).map(|(_, tag)| *tag)
+    /// The programs of payload `upstream`; nothing if it does not have this release.
+    pub(crate) fn upstream(&self) -> Option<Upstream> {
+        UPSTREAM.iter().find(|(minor, _)| *minor == self.minor).map(|(_, programs)| *programs)
     }
 }
 
 /// The minor versions that payload `upstream` has, as a list in a sentence.
 pub(crate) fn upstream_minors() -> String {
-    ETCD.map(|(minor, _)| format!("4.{minor}")).join(" and ")
+    UPSTREAM.map(|(minor, _)| format!("4.{minor}")).join(" and ")
 }
 
 /// The minor versions that are served, the newest first: `4.21`.

@@ -100,7 +100,7 @@ impl Blueprint {
             )));
         }
         let mut complaints = Refusals::default();
-        let payload = refusals.keep(Payload::of(cluster, &mut complaints)).unwrap_or_default();
+        let payload = refusals.keep(Payload::of(cluster, config, &mut complaints)).unwrap_or_default();
         let releases =
             upgrade::releases(cluster, pools, &mut complaints, |release| payload.check(release, config));
         let releases = refusals.keep(releases);

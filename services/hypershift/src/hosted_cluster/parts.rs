@@ -54,7 +54,8 @@ impl Parts {
         address: IpAddr,
         signers: &Signers,
     ) -> Result<Self, Error> {
-        match signers.upstream() {
+        let of_upstream = signers.upstream().zip(blueprint.control_plane_release.upstream());
+        match of_upstream {
             None => {
                 let (root, clients) = (signers.root().to_pem(), signers.clients()?.to_pem());
                 Ok(Self {
@@ -67,8 +68,8 @@ impl Parts {
                     }],
                 })
             }
-            Some(authorities) => {
-                let images = Images::of(&blueprint.control_plane_release, config);
+            Some((authorities, programs)) => {
+                let images = Images::of(programs, config);
                 upstream::parts(blueprint, &images, address, signers, authorities)
             }
         }

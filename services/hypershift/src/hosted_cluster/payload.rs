@@ -8,19 +8,21 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use pilothouse_crds::HostedCluster;
+use serde::{Deserialize, Serialize};
 
 use super::history;
 use super::refusal::{Refusal, Refusals};
 use crate::Config;
 use crate::names;
-use crate::versions::{self, Release};
+use crate::versions::{self, Release, Upstream};
 
 /// The programs of payload `upstream`.
 const PROGRAMS: [&str; 4] = ["etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"];
 
 /// Which programs a control plane consists of.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Payload {
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Payload {
     /// One process of ours.
     #[default]
     Light,
@@ -41,14 +43,20 @@ pub(crate) struct Images {
 
 impl Payload {
     /// What a cluster runs, or is to run if it never has. Another wish than before is a complaint.
-    pub(crate) fn of(cluster: &HostedCluster, complaints: &mut Refusals) -> Result<Self, Refusal> {
+    pub(crate) fn of(
+        cluster: &HostedCluster,
+        config: &Config,
+        complaints: &mut Refusals,
+    ) -> Result<Self, Refusal> {
         let asked = Self::asked_for(cluster);
         let status = cluster.status.as_ref().filter(|status| history::has_run(status));
         // What ran before there was a choice was `light`.
         let running =
             status.map(|status| status.payload.as_deref().and_then(Self::named).unwrap_or_default());
         match (asked, running) {
-            (Ok(asked), Some(running)) if asked != running => {
+            // What is usual may change for others.
+            (Ok(None), Some(running)) => Ok(running),
+            (Ok(Some(asked)), Some(running)) if asked != running => {
                 complaints.add(Refusal::invalid(format!(
                     "annotation {}: the cluster runs payload `{running}`, and `{asked}` cannot read what that one has kept; \
                      make another cluster for it",
@@ -62,7 +70,7 @@ impl Payload {
                 complaints.add(refusal);
                 Ok(running)
             }
-            (asked, _) => asked,
+            (asked, _) => asked.map(|asked| asked.unwrap_or(config.payload)),
         }
     }
 
@@ -77,11 +85,9 @@ impl Payload {
         [Self::Light, Self::Upstream].into_iter().find(|payload| payload.name() == name)
     }
 
-    fn asked_for(cluster: &HostedCluster) -> Result<Self, Refusal> {
-        let Some(name) = names::annotation(&cluster.metadata, names::PAYLOAD) else {
-            return Ok(Self::default());
-        };
-        Self::named(name).ok_or_else(|| {
+    fn asked_for(cluster: &HostedCluster) -> Result<Option<Self>, Refusal> {
+        let Some(name) = names::annotation(&cluster.metadata, names::PAYLOAD) else { return Ok(None) };
+        Self::named(name).map(Some).ok_or_else(|| {
             Refusal::invalid(format!(
                 "annotation {}: `{name}` is no payload; there are `light` and `upstream`",
                 names::PAYLOAD
@@ -91,17 +97,16 @@ impl Payload {
 
     /// Whether this release can be had with it.
     pub(crate) fn check(self, release: &Release, config: &Config) -> Result<(), Refusal> {
-        let kubernetes = &release.kubernetes;
         if self == Self::Light {
             return Ok(());
         }
-        if release.etcd().is_none() {
+        let Some(Upstream { kubernetes, .. }) = release.upstream() else {
             return Err(Refusal::release(format!(
                 "release {} cannot be had with payload `upstream`, which has {}",
                 release.version,
                 versions::upstream_minors()
             )));
-        }
+        };
         let Some(folder) = &config.upstream else { return Ok(()) };
         let there = folder.join(format!("v{kubernetes}"));
         let missing: Vec<_> = PROGRAMS.into_iter().filter(|name| !is_program(&there.join(name))).collect();
@@ -109,9 +114,10 @@ impl Payload {
             return Ok(());
         }
         Err(Refusal::release(format!(
-            "release {} is Kubernetes {kubernetes}, of which this machine lacks {}; install it with `pilothouse upstream \
-             install --version {kubernetes}`",
+            "release {} with payload `upstream` is Kubernetes {kubernetes}, of which {} lacks {}; `cargo xtask upstream` builds \
+             the version that this release of Pilothouse is tested with, or put the programs of another there yourself",
             release.version,
+            there.display(),
             missing.join(", ")
         )))
     }
@@ -121,24 +127,20 @@ impl Payload {
 
 impl Images {
     /// The images of a release. Where programs are on disk, each of them has the version of Kubernetes that it belongs to.
-    pub(crate) fn of(release: &Release, config: &Config) -> Self {
-        let tag = format!("v{}", release.kubernetes);
-        match &config.upstream {
-            Some(_) => Self {
-                etcd: format!("etcd:{tag}"),
-                api_server: format!("kube-apiserver:{tag}"),
-                controller_manager: format!("kube-controller-manager:{tag}"),
-                scheduler: format!("kube-scheduler:{tag}"),
+    pub(crate) fn of(programs: Upstream, config: &Config) -> Self {
+        let tag = format!("v{}", programs.kubernetes);
+        let image = |name: &str| match &config.upstream {
+            Some(_) => format!("{name}:{tag}"),
+            None => format!("{}/{name}:{tag}", config.registry),
+        };
+        Self {
+            etcd: match &config.upstream {
+                Some(_) => image("etcd"),
+                None => format!("{}/etcd:{}", config.registry, programs.etcd),
             },
-            None => {
-                let registry = &config.registry;
-                Self {
-                    etcd: format!("{registry}/etcd:{}", release.etcd().unwrap_or_default()),
-                    api_server: format!("{registry}/kube-apiserver:{tag}"),
-                    controller_manager: format!("{registry}/kube-controller-manager:{tag}"),
-                    scheduler: format!("{registry}/kube-scheduler:{tag}"),
-                }
-            }
+            api_server: image("kube-apiserver"),
+            controller_manager: image("kube-controller-manager"),
+            scheduler: image("kube-scheduler"),
         }
     }
 }

@@ -160,6 +160,14 @@ impl Template<'_> {
         format!("token-{}-{}", self.key.name, self.made_of.short())
     }
 
+    /// What nodes say that they run: nothing newer than their API server.
+    fn kubernetes(&self) -> &str {
+        match self.release.upstream().filter(|_| self.restricted) {
+            Some(programs) => programs.kubernetes,
+            None => &self.release.kubernetes,
+        }
+    }
+
     /// The labels that nodes give themselves, and those that they have to be given.
     pub(super) fn labels(&self) -> (BTreeMap<&str, &str>, BTreeMap<&str, &str>) {
         let spec = &self.pool.spec;
@@ -178,7 +186,7 @@ impl Template<'_> {
             // A pod, or a machine, that is the node: its namespaces are the node's.
             namespaces: if shared_machine { "own" } else { "inherit" },
             service_range: self.service_range,
-            version: &self.release.kubernetes,
+            version: self.kubernetes(),
             pod_processes: self.config.pod_processes,
             capacity: Capacity { pods: self.config.max_pods.unwrap_or(PODS) },
             labels,

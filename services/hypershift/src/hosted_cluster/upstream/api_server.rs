@@ -72,7 +72,7 @@ pub(super) fn program<'a>(blueprint: &'a Blueprint, images: &'a Images, address:
         config_map: API_SERVER,
         scratch: vec![("audit", AUDIT_FOLDER)],
         data: None,
-        grace_seconds: if highly_available { DELAY_SECONDS + 35 } else { 35 },
+        grace_seconds: if highly_available { DELAY_SECONDS + 20 } else { 15 },
     }
 }
 

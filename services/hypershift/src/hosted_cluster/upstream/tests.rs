@@ -5,9 +5,14 @@ use std::path::Path;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Pod, PodCondition, PodStatus};
-use pilothouse_crds::{AvailabilityPolicy, HostedCluster, HostedClusterSpec, Platform, PlatformType};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use pilothouse_crds::{
+    AvailabilityPolicy, ClusterVersionStatus, HistoryEntry, HistoryState, HostedCluster, HostedClusterSpec,
+    HostedClusterStatus, Platform, PlatformType,
+};
 use rstest::rstest;
 
+use super::super::payload::Payload;
 use super::super::refusal::Refusals;
 use super::*;
 use crate::Config;
@@ -34,7 +39,7 @@ fn draw(release: &str, policy: AvailabilityPolicy, config: &Config) -> Result<Bl
 }
 
 fn programs(blueprint: &Blueprint, config: &Config) -> Vec<(StatefulSet, BTreeMap<String, String>)> {
-    let images = Images::of(&blueprint.control_plane_release, config);
+    let images = Images::of(blueprint.control_plane_release.upstream().unwrap(), config);
     let etcd = Program {
         arguments: etcd::arguments(blueprint),
         ..managers::programs(blueprint, &images).into_iter().next().unwrap()
@@ -141,7 +146,8 @@ fn images_are_those_of_the_catalogue_or_the_programs_on_disk() {
     let here = Config { upstream: Some("/somewhere".into()), ..Config::default() };
     let blueprint = draw("4.21.0", AvailabilityPolicy::SingleReplica, &there).unwrap();
     let images = |config| {
-        let Images { etcd, api_server, .. } = Images::of(&blueprint.control_plane_release, config);
+        let Images { etcd, api_server, .. } =
+            Images::of(blueprint.control_plane_release.upstream().unwrap(), config);
         (etcd, api_server)
     };
     assert_eq!(
@@ -161,7 +167,7 @@ fn a_release_whose_programs_are_missing_is_refused_with_how_to_get_them() {
     };
     let message = refused("4.21.0");
     assert!(message.contains("lacks etcd, kube-apiserver"), "{message}");
-    assert!(message.contains("`pilothouse upstream install --version 1.34.1`"), "{message}");
+    assert!(message.contains("Kubernetes 1.34.1") && message.contains("`cargo xtask upstream`"), "{message}");
     assert!(refused("4.19.0").contains("4.20 and 4.21"));
 
     let version = folder.path().join("v1.34.1");
@@ -170,7 +176,42 @@ fn a_release_whose_programs_are_missing_is_refused_with_how_to_get_them() {
         install(&version.join(name));
     }
     draw("4.21.0", AvailabilityPolicy::SingleReplica, &config).unwrap();
-    assert!(refused("4.21.10").contains("1.34.2"));
+    draw("4.21.10", AvailabilityPolicy::SingleReplica, &config).unwrap();
+    assert!(refused("4.20.0").contains("1.33.5"));
+}
+
+#[test]
+fn a_cluster_that_runs_keeps_its_payload() {
+    let mut cluster = cluster("4.21.0", AvailabilityPolicy::SingleReplica);
+    let usual = Config { payload: Payload::Upstream, ..Config::default() };
+    let payload = |cluster: &HostedCluster, config| {
+        let mut complaints = Refusals::default();
+        let payload = Payload::of(cluster, config, &mut complaints);
+        (payload.unwrap(), complaints.of("ValidConfiguration").map(|refusal| refusal.message.clone()))
+    };
+    assert_eq!(payload(&cluster, &Config::default()), (Payload::Upstream, None));
+    let entry = HistoryEntry {
+        state: HistoryState::Completed,
+        started_time: Time("2026-01-01T00:00:00Z".parse().unwrap()),
+        completion_time: None,
+        version: "4.21.0".to_owned(),
+        image: "pilothouse/release:4.21.0".to_owned(),
+        verified: false,
+    };
+    cluster.status = Some(HostedClusterStatus {
+        payload: Some("light".to_owned()),
+        version: Some(ClusterVersionStatus { history: vec![entry], ..ClusterVersionStatus::default() }),
+        ..HostedClusterStatus::default()
+    });
+    let (kept, complaint) = payload(&cluster, &Config::default());
+    assert_eq!(kept, Payload::Light);
+    assert!(complaint.unwrap().contains("make another cluster"));
+    cluster.metadata.annotations = None;
+    assert_eq!(payload(&cluster, &usual), (Payload::Light, None));
+    cluster.status = None;
+    assert_eq!(payload(&cluster, &usual), (Payload::Upstream, None));
+    cluster.metadata.annotations = Some([(names::PAYLOAD.to_owned(), "heavy".to_owned())].into());
+    assert!(Payload::of(&cluster, &usual, &mut Refusals::default()).is_err());
 }
 
 fn install(path: &Path) {
