@@ -26,9 +26,9 @@ pub(crate) struct Executor {
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Objection {
     #[error("the executor `{executor}` may not {verb} {object}; grant it that, or leave it out")]
-    Denied { executor: String, verb: &'static str, object: ObjectId },
+    Denied { executor: String, verb: &'static str, object: Box<ObjectId> },
     #[error("the executor `{executor}` would grant with {object} what it may not do itself")]
-    Escalation { executor: String, object: ObjectId },
+    Escalation { executor: String, object: Box<ObjectId> },
     #[error("the API server does not say what the executor `{executor}` may do")]
     Unknown { executor: String, source: Box<kube::Error> },
 }
@@ -115,7 +115,11 @@ impl Executor {
             };
             let review = reviews.create(&PostParams::default(), &review).await.map_err(unknown)?;
             if !review.status.is_some_and(|status| status.allowed) {
-                return Err(Objection::Denied { executor: self.user(), verb, object: object.clone() });
+                return Err(Objection::Denied {
+                    executor: self.user(),
+                    verb,
+                    object: Box::new(object.clone()),
+                });
             }
         }
         self.check_escalation(inner, served, object, desired).await
@@ -140,7 +144,7 @@ impl Executor {
         let parameters = PostParams { dry_run: true, ..PostParams::default() };
         let request = Request::new(path).create(&parameters, body);
         let mut request = request.map_err(|error| unknown(kube::Error::BuildRequest(error)))?;
-        let denied = || Objection::Escalation { executor: self.user(), object: object.clone() };
+        let denied = || Objection::Escalation { executor: self.user(), object: Box::new(object.clone()) };
         let headers = request.headers_mut();
         headers.insert("impersonate-user", self.user().parse().map_err(|_| denied())?);
         for group in self.groups() {
