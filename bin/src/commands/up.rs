@@ -67,7 +67,7 @@ pub struct Args {
 enum PayloadArg {
     /// One process of this program
     Light,
-    /// etcd, kube-apiserver, kube-controller-manager and kube-scheduler, from the folder of `--upstream`
+    /// The programs of Kubernetes itself, from the folder of `--upstream`
     Upstream,
 }
 

@@ -184,7 +184,7 @@ fn a_release_whose_programs_are_missing_is_refused_with_how_to_get_them() {
 fn a_cluster_that_runs_keeps_its_payload() {
     let mut cluster = cluster("4.21.0", AvailabilityPolicy::SingleReplica);
     let usual = Config { payload: Payload::Upstream, ..Config::default() };
-    let payload = |cluster: &HostedCluster, config| {
+    let payload = |cluster: &HostedCluster, config: &Config| {
         let mut complaints = Refusals::default();
         let payload = Payload::of(cluster, config, &mut complaints);
         (payload.unwrap(), complaints.of("ValidConfiguration").map(|refusal| refusal.message.clone()))
