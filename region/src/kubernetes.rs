@@ -25,6 +25,9 @@ pub enum ClientError {
     /// There is no kubeconfig, and no cluster whose pod this is.
     #[error("no cluster is named: there is no kubeconfig, and this is no pod")]
     Infer(#[from] kube::config::InferConfigError),
+    /// They do not make a client.
+    #[error(transparent)]
+    Connection(#[from] pilothouse_informer::ConnectionError),
     /// The client refuses it.
     #[error("the Kubernetes client cannot be made")]
     Client(#[source] Box<kube::Error>),
@@ -51,5 +54,5 @@ pub(crate) async fn client(
     let mut config = kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
     // A watch may be silent for as long as nothing happens.
     config.read_timeout = None;
-    Client::try_from(config).map_err(|error| ClientError::Client(Box::new(error)))
+    Ok(pilothouse_informer::client(&config)?)
 }

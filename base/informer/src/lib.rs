@@ -13,13 +13,17 @@
 //! * **Nobody waits for ever in silence.** A watch that fails is tried again by [`Policy::RECONNECT`](pilothouse_runtime::backoff::Policy::RECONNECT), and the first failure of a
 //!   series is logged.
 //!
+//! * **One connection carries everything.** A [`client`] made here opens one, however many watches there are.
+//!
 //! # Tasks
 //!
 //! One per informer, named by its owner. It ends with the shutdown.
 
+mod connection;
 mod informer;
 mod key;
 
+pub use self::connection::{ConnectionError, Requests, client, connector, requests};
 pub use self::informer::{Builder, Informer};
 pub use self::key::ObjectKey;
 

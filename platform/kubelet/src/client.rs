@@ -9,15 +9,12 @@ use std::task::{Context, Poll};
 
 use http::{Request, Response, Uri};
 use hyper::body::Incoming;
-use hyper::rt::{Read, Write};
-use hyper_util::client::legacy::Client;
-use hyper_util::client::legacy::connect::{Connection, HttpConnector};
-use hyper_util::rt::{TokioExecutor, TokioIo};
-use kube::client::{Body, ClientBuilder, ConfigExt as _};
+use hyper_util::rt::TokioIo;
+use kube::client::{Body, ClientBuilder};
 use kube::config::{KubeConfigOptions, Kubeconfig};
+use pilothouse_informer::{Requests, connector, requests};
 use pilothouse_kubelet_api::{Dialer, Target};
 use tokio::net::TcpStream;
-use tower::util::BoxCloneSyncService;
 use tower::{BoxError, ServiceExt as _};
 
 use crate::config::Config;
@@ -33,21 +30,14 @@ struct HostConnector {
 /// A client whose credentials can be exchanged while it is used. A cheap handle.
 #[derive(Clone)]
 pub(crate) struct Switch {
-    current: Arc<Mutex<Connections>>,
+    current: Arc<Mutex<Requests>>,
 }
-
-/// Connections of one credential.
-type Connections = BoxCloneSyncService<Request<Body>, Response<Incoming>, BoxError>;
 
 /// A client by the kubeconfig of `config`, through its host socket if it has one.
 pub(crate) async fn connect(config: &Config) -> Result<kube::Client, Error> {
     let path = &config.kubeconfig;
     let unusable = |source| Error::Kubeconfig { path: path.clone(), source };
     let settings = read(path).await.map_err(unusable)?;
-    install_provider();
-    if config.host_socket.is_none() {
-        return kube::Client::try_from(settings).map_err(|error| unusable(error.into()));
-    }
     Ok(switchable(&settings, config).map_err(unusable)?.0)
 }
 
@@ -56,43 +46,17 @@ pub(crate) fn switchable(
     settings: &kube::Config,
     config: &Config,
 ) -> Result<(kube::Client, Switch), BoxError> {
-    install_provider();
     let switch = Switch { current: Arc::new(Mutex::new(connections(settings, config)?)) };
     let namespace = settings.default_namespace.clone();
     Ok((ClientBuilder::new(switch.clone(), namespace).build(), switch))
 }
 
-/// One crypto provider in the whole build; somebody else may have installed it already.
-fn install_provider() {
-    let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
-}
-
-fn connections(settings: &kube::Config, config: &Config) -> Result<Connections, BoxError> {
+fn connections(settings: &kube::Config, config: &Config) -> Result<Requests, BoxError> {
     let Some(socket) = &config.host_socket else {
-        let mut connector = HttpConnector::new();
-        connector.enforce_http(false);
-        connector.set_nodelay(true);
-        connector.set_connect_timeout(settings.connect_timeout);
-        return stacked(settings, connector);
+        return Ok(requests(settings, connector(settings))?);
     };
     let target = Target::Named(config.host_target.clone());
-    stacked(settings, HostConnector { dialer: Dialer::new(socket), target })
-}
-
-fn stacked<C>(settings: &kube::Config, connector: C) -> Result<Connections, BoxError>
-where
-    C: tower::Service<Uri> + Clone + Send + Sync + 'static,
-    C::Response: Connection + Read + Write + Unpin + Send + 'static,
-    C::Future: Send + 'static,
-    C::Error: Into<BoxError>,
-{
-    let https = settings.rustls_https_connector_with_connector(connector)?;
-    let service = tower::ServiceBuilder::new()
-        .layer(settings.base_uri_layer())
-        .option_layer(settings.auth_layer()?)
-        .map_err(BoxError::from)
-        .service(Client::builder(TokioExecutor::new()).build::<_, Body>(https));
-    Ok(BoxCloneSyncService::new(service))
+    Ok(requests(settings, HostConnector { dialer: Dialer::new(socket), target })?)
 }
 
 /// The settings of a kubeconfig.
@@ -119,7 +83,7 @@ impl Switch {
         Ok(())
     }
 
-    fn lock(&self) -> MutexGuard<'_, Connections> {
+    fn lock(&self) -> MutexGuard<'_, Requests> {
         self.current.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
