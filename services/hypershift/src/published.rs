@@ -12,13 +12,17 @@ use http::Request;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use pilothouse_informer::ObjectKey;
-use pilothouse_runtime::{Chain, Policy};
-use tokio::time::timeout;
+use pilothouse_runtime::Chain;
+use tokio::time::{Instant, timeout};
 
 use crate::error::{Error, Refused};
 
 /// How long one question may take.
 const PATIENCE: Duration = Duration::from_secs(5);
+
+/// How long a server may take from its start to its first answer; the pass as a whole is repeated by a slower policy.
+const START: Duration = Duration::from_secs(1);
+const SHORTEST_PAUSE: Duration = Duration::from_millis(5);
 
 /// Clients of hosted clusters, kept because a connection costs more than a question.
 #[derive(Default)]
@@ -63,21 +67,26 @@ impl Published {
     }
 }
 
-/// Asks an API server whether it is ready, a few times within a second or so: a server that has just started, and the
-/// gateway that has just heard of it, are milliseconds late and not broken. Says what was seen if it never was.
+/// Asks an API server whether it is ready, for a second or so: a server that has just started, and the gateway that has
+/// just heard of it, are milliseconds late and not broken. Says what was seen if it never was.
 pub(crate) async fn is_ready(client: &Client) -> Result<(), String> {
-    // The policy for what is over in milliseconds; the pass as a whole is repeated by a slower one.
-    let mut delays = Policy::CONFLICT.delays();
+    let begun = Instant::now();
     loop {
         let seen = match ask(client).await {
             Ok(()) => return Ok(()),
             Err(seen) => seen,
         };
-        match delays.next() {
-            Some(delay) => tokio::time::sleep(delay).await,
-            None => return Err(seen),
+        let waited = begun.elapsed();
+        if waited > START {
+            return Err(seen);
         }
+        tokio::time::sleep(pause(waited)).await;
     }
+}
+
+/// Nothing tells of a server's first answer, so it is asked for: never an eighth later than it could have been heard.
+fn pause(waited: Duration) -> Duration {
+    (waited / 8).max(SHORTEST_PAUSE)
 }
 
 async fn ask(client: &Client) -> Result<(), String> {
