@@ -1,0 +1,9 @@
+//! Linked as the program is: what is measured is what is shipped.
+
+fn main() {
+    println!("cargo::rerun-if-changed=build.rs");
+    // At a fixed address: see docs/decisions/0014-many-small-processes.md.
+    if std::env::var("TARGET").is_ok_and(|target| target.ends_with("-linux-gnu")) {
+        println!("cargo::rustc-link-arg-bins=-no-pie");
+    }
+}
