@@ -188,28 +188,19 @@ impl Scheduler {
         Self { client, caches, clock, metrics, recorder, shared }
     }
 
-    /// How long the pod still has to wait for its next attempt.
-    fn pause(&self, key: &ObjectKey) -> Duration {
-        let state = self.shared.lock();
-        let Some(waiting) = state.waiting.get(key) else { return Duration::ZERO };
-        let factor = 2_u32.saturating_pow(waiting.attempts.saturating_sub(1));
-        let pause = FIRST_PAUSE.saturating_mul(factor).min(LONGEST_PAUSE);
-        pause.saturating_sub(waiting.since.elapsed())
-    }
-
     /// Chooses a node and takes the place on it, in one step, so that passes side by side do not take the same.
     fn attempt(&self, key: &ObjectKey, pod: &Arc<Pod>) -> Outcome {
         let occupant = Arc::new(Occupant::of(pod.clone()));
         let candidates: Vec<_> = self.caches.nodes.list().into_iter().map(Candidate::new).collect();
         let namespaces =
             |name: &str| self.caches.namespaces.get(&ObjectKey::cluster(name))?.metadata.labels.clone();
-        let volumes = Volumes::of(pod, &self.caches);
         let mut state = self.shared.lock();
-        let volumes = match volumes {
+        // Looked at under the lock: a claim that changes later finds the pod among those that wait for it.
+        let volumes = match Volumes::of(pod, &self.caches) {
             Ok(volumes) => volumes,
             Err(why) => {
                 let nowhere = Nowhere::because(candidates.len(), why);
-                state.wait(key, pod, nowhere.wakes());
+                state.wait_for_claims(key, pod, nowhere.wakes());
                 return Outcome::Nowhere { message: nowhere.message(None), preemption: None };
             }
         };
@@ -351,10 +342,29 @@ impl State {
         same
     }
 
+    /// No node takes the pod.
     fn wait(&mut self, key: &ObjectKey, pod: &Pod, wakes: Wakes) {
         let attempts = self.waiting.get(key).map_or(0, |waiting| waiting.attempts) + 1;
-        self.waiting
-            .insert(key.clone(), Waiting { wakes, attempts, since: Instant::now(), priority: priority(pod) });
+        self.keep_waiting(key, pod, wakes, attempts);
+    }
+
+    /// The pod's own claims stand in the way, and no node was looked at.
+    fn wait_for_claims(&mut self, key: &ObjectKey, pod: &Pod, wakes: Wakes) {
+        self.keep_waiting(key, pod, wakes, 0);
+    }
+
+    fn keep_waiting(&mut self, key: &ObjectKey, pod: &Pod, wakes: Wakes, attempts: u32) {
+        let waiting = Waiting { wakes, attempts, since: Instant::now(), priority: priority(pod) };
+        self.waiting.insert(key.clone(), waiting);
+    }
+
+    /// How long the pod still has to wait for its next attempt. Only looking for a node is worth a pause.
+    fn pause(&self, key: &ObjectKey) -> Duration {
+        let waiting = self.waiting.get(key).filter(|waiting| waiting.attempts > 0);
+        let Some(waiting) = waiting else { return Duration::ZERO };
+        let factor = 2_u32.saturating_pow(waiting.attempts - 1);
+        let pause = FIRST_PAUSE.saturating_mul(factor).min(LONGEST_PAUSE);
+        pause.saturating_sub(waiting.since.elapsed())
     }
 }
 
@@ -408,7 +418,7 @@ impl Reconcile for Scheduler {
             // Bound a moment ago, and the cache does not know yet.
             return Ok(Next::Done);
         }
-        let pause = self.pause(key);
+        let pause = self.shared.lock().pause(key);
         if !pause.is_zero() {
             return Ok(Next::After(pause));
         }

@@ -49,6 +49,7 @@ pub(super) struct Occupant {
 pub(super) struct Waiting {
     /// What could change that.
     pub(super) wakes: Wakes,
+    /// How often no node took it. None while its claims stand in the way.
     pub(super) attempts: u32,
     pub(super) since: Instant,
     pub(super) priority: i32,

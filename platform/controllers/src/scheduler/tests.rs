@@ -249,3 +249,14 @@ fn more_important_pods_are_tried_first() {
     assert_eq!(names, ["b", "c", "a"]);
     assert!(state.concerned(|wakes| wakes.volume).is_empty());
 }
+
+#[test]
+fn pod_that_waited_for_its_claims_is_tried_as_soon_as_they_change() {
+    let mut state = State::default();
+    let pod = pod("one", asks("1"));
+    let key = ObjectKey::of(&*pod);
+    (0..10).for_each(|_| state.wait(&key, &pod, Wakes::default()));
+    assert!(!state.pause(&key).is_zero(), "no node took it ten times");
+    state.wait_for_claims(&key, &pod, Wakes { volume: true, ..Wakes::default() });
+    assert_eq!(state.pause(&key), Duration::ZERO);
+}
