@@ -1,12 +1,12 @@
-//! One connection for all that a process asks of an API server.
+//! As few connections as there may be for all that a process asks of an API server.
 //!
 //! A client of `kube` opens a connection for every watch, and for every request that goes on at the same time. Each costs a
-//! handshake when it is opened, and buffers at both ends for as long as it is there. Over HTTP/2 one is enough.
+//! handshake when it is opened, and buffers at both ends for as long as it is there. Over HTTP/2 one is enough for most,
+//! and whoever watches hundreds of things has a few: servers limit what goes on in one connection, and let the rest wait.
 
 use std::time::Duration;
 
 use http::{Request, Response, Uri};
-use hyper::body::Incoming;
 use hyper::rt::{Read, Write};
 use hyper_rustls::{FixedServerNameResolver, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client;
@@ -19,12 +19,17 @@ use tower::retry::RetryLayer;
 use tower::util::BoxCloneSyncService;
 use tower::{BoxError, ServiceBuilder};
 
+mod lanes;
+
+use lanes::Lanes;
+pub use lanes::Streamed;
+
 /// How long a server may say nothing before it is asked whether it is there, and how long it may take to answer that.
 const SILENCE: Duration = Duration::from_secs(30);
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Sends requests to one server over one connection, which is opened anew when it breaks.
-pub type Requests = BoxCloneSyncService<Request<Body>, Response<Incoming>, BoxError>;
+/// Sends requests to one server, over connections that are opened when they are needed.
+pub type Requests = BoxCloneSyncService<Request<Body>, Response<Streamed>, BoxError>;
 
 /// Why there is no client.
 #[derive(Debug, thiserror::Error)]
@@ -86,17 +91,20 @@ where
     }
     let https = https.enable_http2().wrap_connector(connector);
     let retries = settings.default_retry.then(|| RetryLayer::new(RetryPolicy::server_retry()));
-    let client = Client::builder(TokioExecutor::new())
-        .timer(TokioTimer::new())
-        .http2_only(true)
-        .http2_keep_alive_interval(SILENCE)
-        .http2_keep_alive_timeout(PATIENCE)
-        .build::<_, Body>(https);
+    // Each of them opens one connection, and another when that one breaks.
+    let lanes = Lanes::new(move || {
+        Client::builder(TokioExecutor::new())
+            .timer(TokioTimer::new())
+            .http2_only(true)
+            .http2_keep_alive_interval(SILENCE)
+            .http2_keep_alive_timeout(PATIENCE)
+            .build::<_, Body>(https.clone())
+    });
     let service = ServiceBuilder::new()
         .layer(settings.base_uri_layer())
         .option_layer(retries)
         .option_layer(settings.auth_layer().map_err(unusable)?)
         .map_err(BoxError::from)
-        .service(client);
+        .service(lanes);
     Ok(BoxCloneSyncService::new(service))
 }

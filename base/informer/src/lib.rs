@@ -13,7 +13,7 @@
 //! * **Nobody waits for ever in silence.** A watch that fails is tried again by [`Policy::RECONNECT`](pilothouse_runtime::backoff::Policy::RECONNECT), and the first failure of a
 //!   series is logged.
 //!
-//! * **One connection carries everything.** A [`client`] made here opens one, however many watches there are.
+//! * **A connection carries many watches.** A [`client`] made here opens as few as the server allows.
 //!
 //! # Tasks
 //!
@@ -23,7 +23,7 @@ mod connection;
 mod informer;
 mod key;
 
-pub use self::connection::{ConnectionError, Requests, client, connector, requests};
+pub use self::connection::{ConnectionError, Requests, Streamed, client, connector, requests};
 pub use self::informer::{Builder, Informer};
 pub use self::key::ObjectKey;
 

@@ -8,11 +8,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 
 use http::{Request, Response, Uri};
-use hyper::body::Incoming;
 use hyper_util::rt::TokioIo;
 use kube::client::{Body, ClientBuilder};
 use kube::config::{KubeConfigOptions, Kubeconfig};
-use pilothouse_informer::{Requests, connector, requests};
+use pilothouse_informer::{Requests, Streamed, connector, requests};
 use pilothouse_kubelet_api::{Dialer, Target};
 use tokio::net::TcpStream;
 use tower::{BoxError, ServiceExt as _};
@@ -89,9 +88,9 @@ impl Switch {
 }
 
 impl tower::Service<Request<Body>> for Switch {
-    type Response = Response<Incoming>;
+    type Response = Response<Streamed>;
     type Error = BoxError;
-    type Future = Pin<Box<dyn Future<Output = Result<Response<Incoming>, BoxError>> + Send>>;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<Streamed>, BoxError>> + Send>>;
 
     fn poll_ready(&mut self, _context: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
         Poll::Ready(Ok(()))

@@ -140,7 +140,7 @@ impl HostedClusters {
             if seen.answer.is_ok() && blueprint.payload == Payload::Upstream {
                 let root = signers.root().to_pem();
                 let server = format!("https://{address}:{API_PORT}");
-                seen.answer = self.furnish(blueprint, &client, &server, &root).await;
+                seen.answer = Box::pin(self.furnish(blueprint, &client, &server, &root)).await;
                 if seen.answer.is_ok() && seen.complete.is_ok() && !settled {
                     seen.encrypted = upstream::furniture::encrypt_anew(&client).await;
                 }

@@ -91,7 +91,7 @@ impl HostedClusters {
         if self.furnished.is(&blueprint.cluster, &made_from) {
             return Ok(());
         }
-        let furnished = furnish(client, server, root_authority).await;
+        let furnished = Box::pin(furnish(client, server, root_authority)).await;
         furnished.map_err(|error| Chain(&error).to_string())?;
         self.furnished.remember(&blueprint.cluster, made_from);
         Ok(())
