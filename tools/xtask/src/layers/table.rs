@@ -41,6 +41,8 @@ const SERVERS: &[&str] = &["platform/*", "services/*"];
 const UNTYPED_ERRORS: &[&str] = &["anyhow"];
 const RUNTIMES: &[&str] = &["tokio", "tokio-util", "tokio-rustls", "hyper", "hyper-util", "reqwest"];
 const HTTP_SERVERS: &[&str] = &["axum", "tower", "tower-http"];
+/// Where a client of Kubernetes is put together, which takes `tower`, too.
+const HTTP_ROUTERS: &[&str] = &["axum", "tower-http"];
 const SQL: &[&str] = &["sqlx"];
 
 /// From the bottom up.
@@ -84,7 +86,7 @@ pub(super) const LAYERS: &[Layer] = &[
     Layer {
         folders: &["base/informer"],
         may_use: &[&["base/runtime"]],
-        must_not_use: &[HTTP_SERVERS, SQL, UNTYPED_ERRORS],
+        must_not_use: &[HTTP_ROUTERS, SQL, UNTYPED_ERRORS],
         why: "a cached watch knows any Kubernetes API and no resource in particular",
     },
     Layer {
