@@ -5,6 +5,7 @@ use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::AsFd as _;
 use std::process::Stdio;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use nix::pty::{Winsize, openpty};
 use pilothouse_test_support::process::Running;
@@ -114,7 +115,9 @@ async fn a_terminal_has_a_size(kubectl: &Kubectl) {
 }
 
 async fn who_leaves_takes_the_program_along(kubectl: &Kubectl) {
-    let mark = format!("86{}", std::process::id());
+    // Nobody else's, not even the same test's on another server at the same time.
+    static VISITS: AtomicUsize = AtomicUsize::new(0);
+    let mark = format!("86{}.{}", std::process::id(), VISITS.fetch_add(1, Ordering::Relaxed));
     let client =
         Running::spawn(kubectl.command(&["exec", "web", "-c", "main", "--", "sleep", &mark])).unwrap();
     let inside = || {
