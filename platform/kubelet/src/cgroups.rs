@@ -186,6 +186,12 @@ pub(crate) fn container_name(container: &str) -> String {
     format!("container:{container}")
 }
 
+/// The processes in the groups of the node below a root folder.
+pub(crate) fn processes(root: &Path) -> io::Result<BTreeSet<i32>> {
+    let record = read_json::<Record>(&root.join(RECORD))?;
+    Ok(record.map(|record| record.node.processes()).unwrap_or_default())
+}
+
 /// Removes all groups of the node below a root folder, whose processes are gone.
 pub(crate) fn remove(root: &Path) -> io::Result<()> {
     let Some(record) = read_json::<Record>(&root.join(RECORD))? else { return Ok(()) };

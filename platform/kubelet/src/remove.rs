@@ -15,6 +15,8 @@ use crate::process::Process;
 
 /// How long a killed process may take to end.
 const KILLED: u16 = 20_000;
+/// How often processes are looked for: one may start another before it is ended.
+const GENERATIONS: usize = 10;
 
 /// Ends every pod below a root folder, ends the process that holds the node's namespaces, and removes what was written. Namespaces,
 /// mounts and interfaces go with the processes. Volumes outside of the pods' folders, and the folder itself, stay.
@@ -44,6 +46,7 @@ fn remove_or_fail(root: &Path) -> Result<usize, Failure> {
             _ => {}
         }
     }
+    end_all(root)?;
     cgroups::remove(root).doing(|| "removing the node's control groups".into())?;
     if let Some(anchor) = anchor::find(root)? {
         end(anchor)?;
@@ -55,6 +58,20 @@ fn remove_or_fail(root: &Path) -> Result<usize, Failure> {
         let _ = if path.is_dir() { fs::remove_dir(&path) } else { fs::remove_file(&path) };
     }
     Ok(running)
+}
+
+/// Ends what shims have left behind. Whatever they started goes with them, though not in the same moment, and a group with somebody
+/// in it cannot be removed.
+fn end_all(root: &Path) -> Result<(), Failure> {
+    for _ in 0..GENERATIONS {
+        let left = cgroups::processes(root).doing(|| "looking for processes of the node".into())?;
+        if left.is_empty() {
+            break;
+        }
+        // One that has ended since then has no state any more.
+        left.into_iter().filter_map(|pid| Process::of(pid).ok()).try_for_each(end)?;
+    }
+    Ok(())
 }
 
 fn end(process: Process) -> Result<(), Failure> {

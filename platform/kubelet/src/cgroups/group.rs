@@ -251,6 +251,13 @@ impl Group {
         fs::read_to_string(self.folders.get(&controller)?.join(file)).ok()
     }
 
+    /// The processes in it and in all groups inside, as far as they can be seen from here.
+    pub(crate) fn processes(&self) -> BTreeSet<i32> {
+        let mut found = BTreeSet::new();
+        self.folders().into_iter().for_each(|folder| processes_below(folder, &mut found));
+        found
+    }
+
     /// Removes it with all groups inside, whose processes must be gone.
     pub(crate) fn remove(&self) -> io::Result<()> {
         self.folders().into_iter().try_for_each(remove)
@@ -283,6 +290,15 @@ fn names_in(folder: &Path) -> Vec<String> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let folders = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
     folders.filter_map(|entry| entry.file_name().into_string().ok()).collect()
+}
+
+fn processes_below(folder: &Path, found: &mut BTreeSet<i32>) {
+    let listed = fs::read_to_string(folder.join("cgroup.procs")).unwrap_or_default();
+    // Zero stands for those of other namespaces.
+    found.extend(listed.lines().filter_map(|line| line.parse::<i32>().ok()).filter(|pid| *pid > 0));
+    for name in names_in(folder) {
+        processes_below(&folder.join(name), found);
+    }
 }
 
 fn remove(folder: &Path) -> io::Result<()> {
