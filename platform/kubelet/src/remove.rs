@@ -39,6 +39,10 @@ fn remove_or_fail(root: &Path) -> Result<usize, Failure> {
             running += 1;
             end(shim)?;
         }
+    }
+    // Before the folders: one that a killed kubelet had only begun to start still writes into its own.
+    end_all(root)?;
+    for (folder, _) in &pods {
         match fs::remove_dir_all(folder) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 return Err(error).doing(|| format!("removing {}", folder.display()));
@@ -46,7 +50,6 @@ fn remove_or_fail(root: &Path) -> Result<usize, Failure> {
             _ => {}
         }
     }
-    end_all(root)?;
     cgroups::remove(root).doing(|| "removing the node's control groups".into())?;
     if let Some(anchor) = anchor::find(root)? {
         end(anchor)?;
@@ -60,8 +63,8 @@ fn remove_or_fail(root: &Path) -> Result<usize, Failure> {
     Ok(running)
 }
 
-/// Ends what shims have left behind. Whatever they started goes with them, though not in the same moment, and a group with somebody
-/// in it cannot be removed.
+/// Ends whatever is in the node's control groups, which cannot be removed as long as somebody is: what shims started goes with
+/// them, though not in the same moment, and a shim may be there that nobody has written down yet.
 fn end_all(root: &Path) -> Result<(), Failure> {
     for _ in 0..GENERATIONS {
         let left = cgroups::processes(root).doing(|| "looking for processes of the node".into())?;

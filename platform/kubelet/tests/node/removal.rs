@@ -73,6 +73,12 @@ pub(crate) fn stopped_pods_come_back_with_the_next_kubelet() {
         assert!(!folder.exists());
         assert_eq!(pilothouse_kubelet::remove(&cluster.config.root).unwrap(), 0);
         cluster.start_kubelet().await;
-        cluster.until_ready("web").await;
+        // What is written about the pod is still from before; it begins anew, and so does its count.
+        cluster
+            .until_pod("web", |pod| {
+                let containers = pod.status.as_ref().unwrap().container_statuses.as_ref().unwrap();
+                containers[0].restart_count == 0 && containers[0].ready
+            })
+            .await;
     });
 }
