@@ -3,9 +3,11 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use futures::future::try_join_all;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use serde_json::{Value, json};
 
+use crate::catalogue::Resource;
 use crate::error::Error;
 use crate::server::Server;
 use crate::status::Failure;
@@ -19,28 +21,39 @@ pub(crate) use policy::node_rules;
 const RBAC: &str = "rbac.authorization.k8s.io";
 const MANAGER: &str = "kube-apiserver";
 /// How many roles and bindings are under way at once.
-const AT_ONCE: usize = 32;
+const AT_ONCE: usize = 64;
 
 /// Makes what is missing. What is there and was changed by somebody stays as it is, except for where this server is.
+///
+/// Each object is a write that waits for the disk, so what does not depend on one another is written side by side.
 pub(crate) async fn ensure(server: &Arc<Server>) -> Result<(), Error> {
-    for name in ["default", "kube-system", "kube-public", "kube-node-lease"] {
-        make(server, "", "namespaces", "", json!({ "metadata": { "name": name } })).await?;
-    }
-    for (name, value) in [("system-cluster-critical", 2_000_000_000), ("system-node-critical", 2_000_001_000)]
-    {
+    let namespaces = ["default", "kube-system", "kube-public", "kube-node-lease"];
+    let namespaces =
+        namespaces.map(|name| make(server, "", "namespaces", "", json!({ "metadata": { "name": name } })));
+    try_join_all(namespaces).await?;
+    let advertised = server.config.advertise.unwrap_or(server.config.listen);
+    futures::try_join!(
+        ensure_priority_classes(server),
+        ensure_policy(server),
+        make(server, "", "configmaps", "kube-system", token_tracking(server)),
+        make(server, "", "services", "default", service(server, advertised)),
+        keep(server, "", "endpoints", endpoints(advertised)),
+        keep(server, "discovery.k8s.io", "endpointslices", endpoint_slice(advertised)),
+    )?;
+    Ok(())
+}
+
+async fn ensure_priority_classes(server: &Arc<Server>) -> Result<(), Error> {
+    let classes = [("system-cluster-critical", 2_000_000_000), ("system-node-critical", 2_000_001_000)];
+    let classes = classes.map(|(name, value)| {
         let class = json!({
             "metadata": { "name": name },
             "value": value,
             "description": "For pods without which there is no cluster.",
         });
-        make(server, "scheduling.k8s.io", "priorityclasses", "", class).await?;
-    }
-    ensure_policy(server).await?;
-    make(server, "", "configmaps", "kube-system", token_tracking(server)).await?;
-    let advertised = server.config.advertise.unwrap_or(server.config.listen);
-    make(server, "", "services", "default", service(server, advertised)).await?;
-    keep(server, "", "endpoints", endpoints(advertised)).await?;
-    keep(server, "discovery.k8s.io", "endpointslices", endpoint_slice(advertised)).await
+        make(server, "scheduling.k8s.io", "priorityclasses", "", class)
+    });
+    try_join_all(classes).await.map(drop)
 }
 
 /// Makes the roles and bindings that are missing, and adds what a newer version of the server has to those that are there.
@@ -49,7 +62,6 @@ async fn ensure_policy(server: &Arc<Server>) -> Result<(), Error> {
         object: "the roles that every cluster has".to_owned(),
         problem: error.to_string(),
     };
-    // They do not depend on one another, and each is a write that waits for the disk.
     let written = stream::iter(policy::items(&server.config).map_err(problem)?)
         .map(|item| ensure_item(server, item))
         .buffer_unordered(AT_ONCE);
@@ -58,15 +70,13 @@ async fn ensure_policy(server: &Arc<Server>) -> Result<(), Error> {
 
 async fn ensure_item(server: &Arc<Server>, item: policy::Item) -> Result<(), Error> {
     let policy::Item { plural, namespace, object } = item;
-    let name = object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
-    let failed = |failure: Failure| Error::Bootstrap {
-        object: format!("{plural}/{name}"),
-        problem: failure.to_string(),
-    };
+    let failed = |failure: Failure| failed_at(plural, name_of(&object), &failure);
     let resource = server.built_in(RBAC, plural).map_err(failed)?;
     loop {
-        let Some(stored) = server.storage.get(&resource, &namespace, &name).await.map_err(failed)? else {
-            return make(server, RBAC, plural, &namespace, object).await;
+        let Some(stored) =
+            server.storage.get(&resource, &namespace, name_of(&object)).await.map_err(failed)?
+        else {
+            return make_missing(server, &resource, &namespace, object).await;
         };
         let Some(new) = policy::updated(plural, &stored.value, &object) else { return Ok(()) };
         match server.storage.replace(&resource, &stored, &new).await {
@@ -87,6 +97,7 @@ fn token_tracking(server: &Server) -> Value {
     })
 }
 
+/// Makes an object, unless it is there.
 async fn make(
     server: &Arc<Server>,
     group: &str,
@@ -94,26 +105,41 @@ async fn make(
     namespace: &str,
     object: Value,
 ) -> Result<(), Error> {
-    let name = object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
-    let failed = |failure: Failure| Error::Bootstrap {
-        object: format!("{plural}/{name}"),
-        problem: failure.to_string(),
-    };
+    let failed = |failure: Failure| failed_at(plural, name_of(&object), &failure);
     let resource = server.built_in(group, plural).map_err(failed)?;
-    if server.storage.get(&resource, namespace, &name).await.map_err(failed)?.is_some() {
+    if server.storage.get(&resource, namespace, name_of(&object)).await.map_err(failed)?.is_some() {
         return Ok(());
     }
-    let mut object = object;
+    make_missing(server, &resource, namespace, object).await
+}
+
+/// Makes an object that was not there a moment ago.
+async fn make_missing(
+    server: &Arc<Server>,
+    resource: &Resource,
+    namespace: &str,
+    mut object: Value,
+) -> Result<(), Error> {
+    let name = name_of(&object).to_owned();
     object["apiVersion"] = json!(resource.api_version());
     object["kind"] = json!(resource.kind);
-    match create::create(server, &resource, namespace, object, MANAGER, false).await {
-        Ok(_) => Ok(()),
-        // Another replica may have been faster, and may have what this one wanted, such as the Service's address.
-        Err(failure) => match server.storage.get(&resource, namespace, &name).await.map_err(failed)? {
-            Some(_) => Ok(()),
-            None => Err(failed(failure)),
-        },
+    let Err(failure) = create::create(server, resource, namespace, object, MANAGER, false).await else {
+        return Ok(());
+    };
+    // Another replica may have been faster, and may have what this one wanted, such as the Service's address.
+    let failed = |failure: Failure| failed_at(&resource.plural, &name, &failure);
+    match server.storage.get(resource, namespace, &name).await.map_err(failed)? {
+        Some(_) => Ok(()),
+        None => Err(failed(failure)),
     }
+}
+
+fn name_of(object: &Value) -> &str {
+    object["metadata"]["name"].as_str().unwrap_or_default()
+}
+
+fn failed_at(plural: &str, name: &str, failure: &Failure) -> Error {
+    Error::Bootstrap { object: format!("{plural}/{name}"), problem: failure.to_string() }
 }
 
 /// Makes an object in `default`, or puts everything but its metadata right.
