@@ -142,7 +142,8 @@ async fn stored(call: &Call, plural: &str, namespace: Option<&str>) -> Result<Ve
 
 async fn stored_all(call: &Call, plural: &str, namespace: Option<&str>) -> Result<Vec<Value>, Failure> {
     let resource = call.server.built_in("", plural)?;
-    let listing = Listing { resource: &resource, namespace, limit: 0, continue_token: None, exactly: None };
+    let listing =
+        Listing { resource: &resource, namespace, name: None, limit: 0, continue_token: None, exactly: None };
     let page = call.server.storage.page(&listing, |_| true).await?;
     Ok(page.objects.iter().filter_map(|bytes| serde_json::from_slice(bytes).ok()).collect())
 }

@@ -54,6 +54,12 @@ impl FieldSelector {
     pub(crate) fn is_empty(&self) -> bool {
         self.parts.is_empty()
     }
+
+    /// The one name that objects may have, if there is one.
+    pub(crate) fn name(&self) -> Option<&str> {
+        let part = self.parts.iter().find(|part| part.field == "metadata.name" && part.equal)?;
+        Some(&part.value)
+    }
 }
 
 /// Kinds with fields of their own say which field they do not have; the others, which they have.

@@ -34,6 +34,7 @@ mod follow;
 mod history;
 mod page;
 mod pulse;
+mod topics;
 mod watcher;
 
 pub(crate) use cache::Cache;
@@ -339,6 +340,15 @@ pub(crate) fn prefix(resource: &Resource, namespace: Option<&str>) -> String {
     match namespace {
         Some(namespace) => format!("{collection}/{namespace}/"),
         None => format!("{collection}/"),
+    }
+}
+
+/// What a list or a watch is about: a collection, a namespace of it, or a single object. All keys that it is about start with it.
+pub(crate) fn topic(resource: &Resource, namespace: Option<&str>, name: Option<&str>) -> String {
+    match (namespace, name) {
+        (Some(namespace), Some(name)) => key(resource, namespace, name),
+        (None, Some(name)) if !resource.namespaced => key(resource, "", name),
+        _ => prefix(resource, namespace),
     }
 }
 

@@ -11,6 +11,7 @@ use bytes::Bytes;
 use tokio::sync::{Notify, watch};
 
 use super::history::{Event, History};
+use super::topics::Topics;
 use crate::metrics::Metrics;
 
 #[derive(Debug)]
@@ -30,6 +31,7 @@ struct State {
     through: u64,
     /// When each collection last changed.
     touched: HashMap<Box<str>, u64>,
+    topics: Topics,
 }
 
 /// Some of the objects, all of one instant.
@@ -54,13 +56,17 @@ impl Cache {
             let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
             let touched =
                 objects.keys().map(|key| (Box::from(collection(key)), revision)).collect::<HashMap<_, _>>();
+            let mut topics = std::mem::take(&mut state.topics);
             *state = State {
                 bytes: objects.values().map(Bytes::len).sum(),
                 objects,
                 history: History::starting_at(revision),
                 through: revision,
                 touched,
+                topics: Topics::default(),
             };
+            topics.restart(revision);
+            state.topics = topics;
             self.measure(&state);
         }
         self.through.send_replace(revision);
@@ -89,7 +95,10 @@ impl Cache {
                         state.touched.insert(collection(&key).into(), revision);
                     }
                 }
-                state.history.push(Arc::new(Event::new(revision, key, before, after)));
+                let topics = &mut state.topics;
+                topics.changed(&key, revision);
+                let event = Arc::new(Event::new(revision, key, before, after));
+                state.history.push(event, |event| topics.forgotten(&event.key, event.revision));
             }
             state.through = through;
             self.measure(state);
@@ -107,6 +116,17 @@ impl Cache {
     /// Everything up to here is known.
     pub(crate) fn through(&self) -> u64 {
         *self.through.borrow()
+    }
+
+    /// Told whenever something happens to what a topic is about. To be left with [`leave`](Self::leave).
+    pub(super) fn follow(&self, topic: &str) -> watch::Receiver<u64> {
+        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+        let floor = state.history.floor();
+        state.topics.follow(topic, floor)
+    }
+
+    pub(super) fn leave(&self, topic: &str) {
+        self.state.write().unwrap_or_else(PoisonError::into_inner).topics.leave(topic);
     }
 
     /// Told whenever more is known.
@@ -155,12 +175,12 @@ impl Cache {
         Snapshot { objects, revision: state.through }
     }
 
-    /// What happened after a version under a prefix, and up to which version that is complete. `None` if it was so
+    /// What happened after a version to what a topic is about, and up to which version that is complete. `None` if it was so
     /// long ago that it is no longer in memory.
-    pub(crate) fn events(&self, after: u64, prefix: &str) -> Option<(Vec<Arc<Event>>, u64)> {
+    pub(crate) fn events(&self, after: u64, topic: &str) -> Option<(Vec<Arc<Event>>, u64)> {
         let state = self.read();
-        (state.history.floor() <= after)
-            .then(|| (state.history.after(after, prefix), state.through.max(after)))
+        let complete_after = state.topics.complete_after(topic).unwrap_or(state.history.floor());
+        (complete_after <= after).then(|| (state.history.after(after, topic), state.through.max(after)))
     }
 }
 

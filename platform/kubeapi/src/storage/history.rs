@@ -8,6 +8,8 @@ use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 
+use super::topics;
+
 const LONGEST: usize = 1024;
 const LARGEST: usize = 2 << 20;
 
@@ -45,26 +47,27 @@ impl History {
         self.bytes
     }
 
-    pub(super) fn push(&mut self, event: Arc<Event>) {
+    /// Takes a change, and tells of those that had to go for it.
+    pub(super) fn push(&mut self, event: Arc<Event>, mut forget: impl FnMut(&Event)) {
         self.bytes += event.size();
         self.events.push_back(event);
-        while self.events.len() > LONGEST || self.bytes > LARGEST {
+        // One transaction may hold several events; half of one would be a gap.
+        while self.events.len() > LONGEST
+            || self.bytes > LARGEST
+            || self.events.front().is_some_and(|next| next.revision == self.floor)
+        {
             let Some(oldest) = self.events.pop_front() else { return };
             self.bytes -= oldest.size();
             self.floor = oldest.revision;
-        }
-        // One transaction may hold several events; half of one would be a gap.
-        while self.events.front().is_some_and(|next| next.revision == self.floor) {
-            if let Some(event) = self.events.pop_front() {
-                self.bytes -= event.size();
-            }
+            forget(&oldest);
         }
     }
 
-    /// What happened after a version to keys with a prefix, in order.
-    pub(super) fn after(&self, revision: u64, prefix: &str) -> Vec<Arc<Event>> {
+    /// What is still known to have happened after a version to what a topic is about, in order.
+    pub(super) fn after(&self, revision: u64, topic: &str) -> Vec<Arc<Event>> {
         let start = self.events.partition_point(|event| event.revision <= revision);
-        self.events.iter().skip(start).filter(|event| event.key.starts_with(prefix)).cloned().collect()
+        let concerned = |event: &&Arc<Event>| topics::covers(topic, &event.key);
+        self.events.iter().skip(start).filter(concerned).cloned().collect()
     }
 }
 
@@ -99,10 +102,17 @@ mod tests {
     #[test]
     fn what_is_forgotten_is_forgotten_by_whole_transactions() {
         let mut history = History::starting_at(4);
-        history.push(event(5, "pods/a/x", LARGEST / 2));
-        history.push(event(5, "pods/a/y", 10));
-        assert_eq!(history.after(4, "pods/").len(), 2);
-        history.push(event(6, "pods/b/x", LARGEST / 2));
+        let mut forgotten = Vec::new();
+        for (revision, key, size) in
+            [(5, "pods/a/x", LARGEST / 2), (5, "pods/a/y", 10), (6, "pods/b/x", LARGEST / 2)]
+        {
+            if revision == 6 {
+                assert_eq!(history.after(4, "pods/").len(), 2);
+                assert!(forgotten.is_empty());
+            }
+            history.push(event(revision, key, size), |event| forgotten.push(event.key.clone()));
+        }
+        assert_eq!(forgotten, ["pods/a/x".into(), "pods/a/y".into()]);
         assert_eq!(history.floor(), 5);
         let left: Vec<_> = history.after(5, "pods/").iter().map(|event| event.revision).collect();
         assert_eq!(left, [6]);

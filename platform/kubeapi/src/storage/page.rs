@@ -11,7 +11,7 @@ use bytes::Bytes;
 use pilothouse_store::{Continue, Error, Query, Revision};
 use serde::{Deserialize, Serialize};
 
-use super::{Storage, encoding, failed, prefix};
+use super::{Storage, encoding, failed, topic};
 use crate::catalogue::Resource;
 use crate::status::Failure;
 
@@ -20,6 +20,8 @@ use crate::status::Failure;
 pub(crate) struct Listing<'a> {
     pub(crate) resource: &'a Resource,
     pub(crate) namespace: Option<&'a str>,
+    /// If only objects of this name can be wanted.
+    pub(crate) name: Option<&'a str>,
     /// Zero: all of it.
     pub(crate) limit: usize,
     pub(crate) continue_token: Option<&'a str>,
@@ -55,8 +57,8 @@ impl Storage {
         listing: &Listing<'_>,
         wanted: impl Fn(&Bytes) -> bool,
     ) -> Result<Page, Failure> {
-        let Listing { resource, namespace, limit, continue_token, exactly } = *listing;
-        let prefix = prefix(resource, namespace);
+        let Listing { resource, namespace, name, limit, continue_token, exactly } = *listing;
+        let prefix = topic(resource, namespace, name);
         match (continue_token.map(Token::parse).transpose()?, exactly) {
             (Some(token), _) => match u64::try_from(token.rv) {
                 Ok(revision) => self.page_at(listing, &prefix, revision, Some(&token.start), wanted).await,

@@ -9,15 +9,15 @@ use pilothouse_store::{Document, Error, Revision};
 use tokio::sync::watch;
 
 use super::history::Event;
-use super::{Storage, encoding, failed};
+use super::{Storage, encoding, failed, topics};
 use crate::status::Failure;
 
 #[derive(Debug)]
 pub(crate) struct Watcher {
     storage: Storage,
-    prefix: String,
+    topic: String,
     place: u64,
-    through: watch::Receiver<u64>,
+    changed: watch::Receiver<u64>,
 }
 
 /// Why a watcher cannot go on.
@@ -29,10 +29,10 @@ pub(crate) enum Lost {
 }
 
 impl Watcher {
-    /// Follows a collection from what comes after a version.
-    pub(crate) fn new(storage: Storage, prefix: String, after: u64) -> Self {
-        let through = storage.cache.subscribe();
-        Self { storage, prefix, place: after, through }
+    /// Follows what a topic is about (see `topics`) from what comes after a version.
+    pub(crate) fn new(storage: Storage, topic: String, after: u64) -> Self {
+        let changed = storage.cache.follow(&topic);
+        Self { storage, topic, place: after, changed }
     }
 
     /// Everything up to here has been handed out.
@@ -40,12 +40,22 @@ impl Watcher {
         self.place
     }
 
+    /// The same, after a look at how far everybody else has come meanwhile.
+    pub(crate) fn advance(&mut self) -> u64 {
+        if let Some((events, through)) = self.storage.cache.events(self.place, &self.topic)
+            && events.is_empty()
+        {
+            self.place = through;
+        }
+        self.place
+    }
+
     /// The next changes; waits until there are any. May be dropped while it waits.
     pub(crate) async fn next(&mut self) -> Result<Vec<Arc<Event>>, Lost> {
         loop {
             // Before the look, so that what happens in between wakes the wait below.
-            self.through.mark_unchanged();
-            let (events, through) = match self.storage.cache.events(self.place, &self.prefix) {
+            self.changed.mark_unchanged();
+            let (events, through) = match self.storage.cache.events(self.place, &self.topic) {
                 Some(found) => found,
                 None => self.read_store().await?,
             };
@@ -53,10 +63,11 @@ impl Watcher {
             if !events.is_empty() {
                 return Ok(events);
             }
+            // What was read from the store may have to be continued there.
             if self.storage.cache.through() > self.place {
                 continue;
             }
-            if self.through.changed().await.is_err() {
+            if self.changed.changed().await.is_err() {
                 return Err(Lost::Failed(Failure::unavailable("the server is being stopped")));
             }
         }
@@ -75,7 +86,7 @@ impl Watcher {
             .changes
             .iter()
             .filter(|change| self.storage.containers.holds(&change.container))
-            .filter(|change| change.id.as_str().starts_with(&self.prefix))
+            .filter(|change| topics::covers(&self.topic, change.id.as_str()))
             .map(|change| {
                 Arc::new(Event::new(
                     change.revision.number(),
@@ -86,5 +97,55 @@ impl Watcher {
             })
             .collect();
         Ok((events, batch.through.number()))
+    }
+}
+
+impl Drop for Watcher {
+    fn drop(&mut self) {
+        self.storage.cache.leave(&self.topic);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use futures::FutureExt as _;
+    use pilothouse_runtime::Shutdown;
+    use pilothouse_store::{Keyring, Location, Options, Store};
+
+    use super::*;
+    use crate::metrics::Metrics;
+
+    #[tokio::test]
+    async fn whoever_follows_one_object_sleeps_through_everything_else_and_misses_nothing() {
+        let mut options = Options::new(Location::memory(), super::super::catalog(), Shutdown::new());
+        options.keyring = Some(Keyring::ephemeral().unwrap());
+        let store = Store::open(options).await.unwrap();
+        // Nothing is in the store: whoever had to look there would be told that his place is not known.
+        let storage = Storage::load(store, "here", Metrics::default()).await.unwrap();
+        let mut revision = storage.cache.through();
+        let mut change = |key: &str| {
+            revision += 1;
+            let change = (revision, Arc::from(key), Some(Bytes::from_static(b"{}")));
+            storage.cache.apply(vec![change], revision);
+            revision
+        };
+        let start = change("secrets/shop/other");
+        let follow = || Watcher::new(storage.clone(), "secrets/shop/key".to_owned(), start);
+        let (mut one, mut sleeper) = (follow(), follow());
+        let mut all = Watcher::new(storage.clone(), "secrets/".to_owned(), start);
+        assert!(one.next().now_or_never().is_none());
+        // More than is remembered.
+        let last = (0..3000).map(|_| change("secrets/shop/key-2")).last().unwrap();
+        assert!(one.next().now_or_never().is_none(), "it was none of its business");
+        assert_eq!(one.advance(), last);
+        assert!(matches!(all.next().await, Err(Lost::Expired)), "that one was left behind");
+        let at = change("secrets/shop/key");
+        for watcher in [&mut one, &mut sleeper] {
+            let events = watcher.next().now_or_never().expect("it was woken").unwrap();
+            assert_eq!(events.iter().map(|event| event.revision).collect::<Vec<_>>(), [at]);
+        }
+        drop((one, sleeper));
+        assert!(storage.cache.events(start, "secrets/shop/key").is_none(), "nobody remembers for it");
     }
 }

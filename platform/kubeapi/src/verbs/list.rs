@@ -25,6 +25,7 @@ pub(super) async fn handle(call: &Call) -> Result<Response, Failure> {
     let listing = Listing {
         resource: &call.resource,
         namespace: call.resource.namespaced.then_some(call.address.namespace.as_deref()).flatten(),
+        name: selection.name(),
         limit,
         continue_token: query.get("continue"),
         exactly: match freshness {

@@ -40,6 +40,11 @@ impl Selection {
         self.labels.is_empty() && self.fields.is_empty()
     }
 
+    /// The one name that objects may have, if there is one: then nobody else's have to be looked into.
+    pub(crate) fn name(&self) -> Option<&str> {
+        self.fields.name()
+    }
+
     pub(crate) fn matches(&self, resource: &Resource, object: &Value) -> bool {
         self.labels.matches(object) && self.fields.matches(resource, object)
     }

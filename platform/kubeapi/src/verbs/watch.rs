@@ -72,7 +72,7 @@ pub(super) async fn handle(call: Call) -> Result<Response, Failure> {
     // Watches that began together should not all come back together.
     let timeout = timeout.unwrap_or_else(|| rand::random_range(1800..3600));
     let namespace = call.resource.namespaced.then_some(call.address.namespace.as_deref()).flatten();
-    let prefix = storage::prefix(&call.resource, namespace);
+    let topic = storage::topic(&call.resource, namespace, selection.name());
     let storage = &call.server.storage;
     match version {
         None => storage.consistent().await?,
@@ -82,7 +82,7 @@ pub(super) async fn handle(call: Call) -> Result<Response, Failure> {
     let mut told = false;
     let wants_state = initial.unwrap_or(matches!(version, None | Some(0)));
     let after = if wants_state {
-        let snapshot = storage.cache().snapshot(&prefix);
+        let snapshot = storage.cache().snapshot(&topic);
         for (_, object) in &snapshot.objects {
             let object = storage::converted(&call.resource, object);
             if selection.matches_bytes(&call.resource, &object) {
@@ -105,7 +105,7 @@ pub(super) async fn handle(call: Call) -> Result<Response, Failure> {
         form,
         plain: as_is.then(|| storage::head(&call.resource)),
         selection,
-        watcher: Watcher::new(storage.clone(), prefix, after),
+        watcher: Watcher::new(storage.clone(), topic, after),
         pending,
         told,
         bookmarks,
@@ -205,7 +205,8 @@ impl Watch {
         let next = if self.bookmarks { Instant::now() + BOOKMARKS } else { self.deadline };
         self.alarm.as_mut().reset(next.min(self.deadline));
         if self.bookmarks {
-            self.pending.push_back(bookmark(&self.call, self.form, self.watcher.place(), false));
+            let place = self.watcher.advance();
+            self.pending.push_back(bookmark(&self.call, self.form, place, false));
         }
     }
 
