@@ -1,11 +1,12 @@
 //! Addresses of Services, and ports of the nodes that lead to them.
 //!
-//! Which are taken follows from the Services themselves: there is no second record that could disagree. One
-//! write at a time looks and writes, so no two get the same.
+//! Which are taken follows from the Services themselves: there is no second record that could disagree, only an index that is brought
+//! up to date by every look. One write at a time looks and writes, so no two get the same.
 
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 use std::ops::RangeInclusive;
+use std::sync::PoisonError;
 
 use serde_json::{Value, json};
 use tokio::sync::{Mutex, MutexGuard};
@@ -15,6 +16,10 @@ use crate::error::Error;
 use crate::status::{Cause, Failure};
 use crate::storage::Cache;
 
+mod taken;
+
+use taken::{Port, Taken};
+
 /// The ports of nodes that Services may have.
 const NODE_PORTS: RangeInclusive<u16> = 30_000..=32_767;
 
@@ -23,6 +28,7 @@ pub(crate) struct Allocator {
     base: u32,
     size: u32,
     one_at_a_time: Mutex<()>,
+    taken: std::sync::Mutex<Taken>,
 }
 
 impl Allocator {
@@ -38,7 +44,8 @@ impl Allocator {
             return Err(refused());
         }
         let size = 1 << (32 - length);
-        Ok(Self { base: u32::from(base) & !(size - 1), size, one_at_a_time: Mutex::new(()) })
+        let base = u32::from(base) & !(size - 1);
+        Ok(Self { base, size, one_at_a_time: Mutex::default(), taken: std::sync::Mutex::default() })
     }
 
     /// The address of the Service `kubernetes`.
@@ -67,7 +74,8 @@ impl Allocator {
         if spec["type"] == "ExternalName" {
             return Ok(());
         }
-        let taken = Taken::of(cache);
+        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        taken.catch_up(cache);
         let refused = |cause: Cause| Failure::invalid(resource, &name, vec![cause]);
         self.address(&taken, former, spec, &refused)?;
         ports(&taken, former, spec, &refused)
@@ -99,12 +107,12 @@ impl Allocator {
                 if !self.contains(address) {
                     return Err(refused("the provided network does not match the current range".to_owned()));
                 }
-                if taken.addresses.contains(&address) {
+                if taken.has_address(address) {
                     return Err(refused("provided IP is already allocated".to_owned()));
                 }
                 address
             }
-            _ => self.free(&taken.addresses).ok_or_else(|| {
+            _ => self.free(|address| taken.has_address(address)).ok_or_else(|| {
                 Failure::internal("failed to allocate a serviceIP: the range of Services is full")
             })?,
         };
@@ -121,7 +129,7 @@ impl Allocator {
     /// From a random place on, so that an address that was just given back is not the next one given out: somebody may
     /// still be talking to it. The first is never given out, and those after it, which people choose for what has to have a known
     /// address, only when there are no others.
-    fn free(&self, taken: &BTreeSet<Ipv4Addr>) -> Option<Ipv4Addr> {
+    fn free(&self, is_taken: impl Fn(Ipv4Addr) -> bool) -> Option<Ipv4Addr> {
         let (first, end) = (2, self.size - 1);
         let band = first + self.chosen();
         let above = end - band;
@@ -130,7 +138,7 @@ impl Allocator {
             .map(|step| band + (start + step) % above)
             .chain(first..band)
             .map(|place| Ipv4Addr::from(self.base + place))
-            .find(|address| !taken.contains(address))
+            .find(|address| !is_taken(*address))
     }
 
     /// How many addresses are left to people's choice: as many as upstream leaves.
@@ -138,38 +146,6 @@ impl Allocator {
         let count = (self.size / 16).clamp(16, 256);
         if count + 3 < self.size { count } else { 0 }
     }
-}
-
-/// What Services have.
-struct Taken {
-    addresses: BTreeSet<Ipv4Addr>,
-    /// By number and protocol.
-    ports: BTreeSet<(u16, String)>,
-}
-
-impl Taken {
-    fn of(cache: &Cache) -> Self {
-        let mut taken = Self { addresses: BTreeSet::new(), ports: BTreeSet::new() };
-        for (_, bytes) in &cache.snapshot("services/").objects {
-            let Ok(service) = serde_json::from_slice::<Value>(bytes) else { continue };
-            let spec = &service["spec"];
-            taken
-                .addresses
-                .extend(spec["clusterIP"].as_str().and_then(|address| address.parse::<Ipv4Addr>().ok()));
-            for port in spec["ports"].as_array().into_iter().flatten() {
-                taken.ports.extend(node_port(port).map(|number| (number, protocol(port))));
-            }
-        }
-        taken
-    }
-}
-
-fn node_port(port: &Value) -> Option<u16> {
-    port["nodePort"].as_u64().and_then(|number| u16::try_from(number).ok()).filter(|number| *number > 0)
-}
-
-fn protocol(port: &Value) -> String {
-    port["protocol"].as_str().unwrap_or("TCP").to_owned()
 }
 
 /// Ports of the nodes, for those kinds of Services that have them.
@@ -184,18 +160,13 @@ fn ports(
         Some("LoadBalancer") => spec["allocateLoadBalancerNodePorts"] != false,
         _ => false,
     };
-    let own: Vec<_> = former["ports"]
-        .as_array()
-        .into_iter()
-        .flatten()
-        .filter_map(|port| Some((node_port(port)?, protocol(port))))
-        .collect();
-    let mut given: BTreeSet<(u16, String)> = BTreeSet::new();
+    let own: Vec<_> = taken::ports(former).collect();
+    let mut given: BTreeSet<Port> = BTreeSet::new();
     for (place, port) in spec["ports"].as_array_mut().into_iter().flatten().enumerate() {
-        let protocol = protocol(port);
-        let is_free = |number: u16, given: &BTreeSet<(u16, String)>| {
+        let protocol = taken::protocol(port);
+        let is_free = |number: u16, given: &BTreeSet<Port>| {
             let one = (number, protocol.clone());
-            !given.contains(&one) && (own.contains(&one) || !taken.ports.contains(&one))
+            !given.contains(&one) && (own.contains(&one) || !taken.has_port(&one))
         };
         let number = match port["nodePort"].as_i64().filter(|number| *number != 0) {
             Some(asked) => {
@@ -237,7 +208,7 @@ mod tests {
         let allocator = Allocator::new("10.96.0.0/29").unwrap();
         assert_eq!(allocator.first().to_string(), "10.96.0.1");
         let mut taken = BTreeSet::new();
-        while let Some(address) = allocator.free(&taken) {
+        while let Some(address) = allocator.free(|address| taken.contains(&address)) {
             assert!(allocator.contains(address), "{address}");
             assert!(taken.insert(address));
         }
@@ -249,7 +220,7 @@ mod tests {
     fn addresses_that_people_choose_are_given_out_last() {
         let allocator = Allocator::new("10.96.0.0/24").unwrap();
         let (mut taken, mut given) = (BTreeSet::new(), Vec::new());
-        while let Some(address) = allocator.free(&taken) {
+        while let Some(address) = allocator.free(|address| taken.contains(&address)) {
             taken.insert(address);
             given.push(address);
         }
