@@ -51,10 +51,11 @@ fn is_established(definition: &Value) -> bool {
 /// Looks after the definitions until shutdown.
 pub(crate) async fn run(server: Arc<Server>) -> Result<(), TaskError> {
     let mut through = server.storage.cache().subscribe();
+    let mut going = Going::default();
     let mut seen = None;
     loop {
         through.mark_unchanged();
-        let stamp = stamp(&server);
+        let stamp = going.stamp(&server);
         if seen.as_ref() != Some(&stamp) {
             refresh(&server);
             match pass(&server).await {
@@ -69,12 +70,28 @@ pub(crate) async fn run(server: Arc<Server>) -> Result<(), TaskError> {
     }
 }
 
-/// What has to be the same for there to be nothing to do: the definitions, and the objects of those that are going.
-fn stamp(server: &Server) -> Vec<u64> {
-    let cache = server.storage.cache();
-    let going = definitions(server).into_iter().filter(delete::is_deleting);
-    let instances = going.map(|definition| cache.touched(&collection(&definition)));
-    std::iter::once(cache.touched(COLLECTION)).chain(instances).collect()
+/// The definitions that are being deleted. They are looked for when a definition has changed and not with every change of
+/// anything: definitions are the largest objects there are.
+#[derive(Default)]
+struct Going {
+    /// When the definitions were last looked through.
+    at: Option<u64>,
+    /// What their objects are kept under.
+    collections: Vec<String>,
+}
+
+impl Going {
+    /// What has to be the same for there to be nothing to do: the definitions, and the objects of those that are going.
+    fn stamp(&mut self, server: &Server) -> Vec<u64> {
+        let cache = server.storage.cache();
+        let touched = cache.touched(COLLECTION);
+        if self.at != Some(touched) {
+            let going = definitions(server).into_iter().filter(delete::is_deleting);
+            *self = Self { at: Some(touched), collections: going.map(|one| collection(&one)).collect() };
+        }
+        let instances = self.collections.iter().map(|collection| cache.touched(collection));
+        std::iter::once(touched).chain(instances).collect()
+    }
 }
 
 fn definitions(server: &Server) -> Vec<Value> {
