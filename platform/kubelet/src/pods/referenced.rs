@@ -40,7 +40,14 @@ struct Inner {
     client: kube::Client,
     tasks: Tasks,
     waker: Waker,
-    watched: Mutex<HashMap<Reference, Watched>>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    watched: HashMap<Reference, Watched>,
+    /// What each pod needs, by its uid.
+    held: HashMap<String, BTreeSet<Reference>>,
 }
 
 struct Watched {
@@ -117,24 +124,26 @@ impl From<Secret> for Content {
 
 impl Referenced {
     pub(crate) fn new(client: kube::Client, tasks: Tasks, waker: Waker) -> Self {
-        let inner = Inner { client, tasks, waker, watched: Mutex::default() };
+        let inner = Inner { client, tasks, waker, state: Mutex::default() };
         Self { inner: Arc::new(inner) }
     }
 
     /// From now on a pod needs exactly these.
     pub(crate) fn hold(&self, uid: &str, pod: &ObjectKey, wanted: &BTreeSet<Reference>) {
-        let mut watched = self.inner.lock();
-        watched.retain(|reference, one| {
-            if !wanted.contains(reference) {
-                one.users.remove(uid);
-            }
-            if one.users.is_empty() {
-                one.stop.cancel();
-            }
-            !one.users.is_empty()
-        });
+        let mut state = self.inner.lock();
+        if state.held.get(uid).is_some_and(|held| held == wanted) {
+            return;
+        }
+        let former = match wanted.is_empty() {
+            true => state.held.remove(uid),
+            false => state.held.insert(uid.to_owned(), wanted.clone()),
+        };
+        for reference in former.iter().flatten().filter(|reference| !wanted.contains(reference)) {
+            state.drop_user(reference, uid);
+        }
         for reference in wanted {
-            let one = watched.entry(reference.clone()).or_insert_with(|| self.begin(reference.clone()));
+            let begin = || self.begin(reference.clone());
+            let one = state.watched.entry(reference.clone()).or_insert_with(begin);
             one.users.entry(uid.to_owned()).or_insert_with(|| pod.clone());
         }
     }
@@ -146,7 +155,7 @@ impl Referenced {
 
     /// What is known of an object that some pod holds, after waiting for the first answer.
     pub(crate) async fn read(&self, reference: &Reference) -> Seen {
-        let seen = self.inner.lock().get(reference).map(|one| one.seen.clone());
+        let seen = self.inner.lock().watched.get(reference).map(|one| one.seen.clone());
         let Some(mut seen) = seen else { return Seen::Failed("nobody watches it".to_owned()) };
         match timeout(PATIENCE, seen.wait_for(|seen| *seen != Seen::Nothing)).await {
             Ok(Ok(seen)) => seen.clone(),
@@ -157,8 +166,8 @@ impl Referenced {
 
     /// The versions of some objects at this moment, for telling whether there is anything new.
     pub(crate) fn versions(&self, references: &BTreeSet<Reference>) -> Vec<Option<String>> {
-        let watched = self.inner.lock();
-        let version = |reference: &Reference| match &*watched.get(reference)?.seen.borrow() {
+        let state = self.inner.lock();
+        let version = |reference: &Reference| match &*state.watched.get(reference)?.seen.borrow() {
             Seen::Present(content) => Some(content.version.clone()),
             Seen::Absent => Some(String::new()),
             Seen::Nothing | Seen::Failed(_) => None,
@@ -189,11 +198,25 @@ impl Referenced {
     }
 }
 
+// === impl State ===
+
+impl State {
+    /// A pod no longer needs an object. With its last user the watch ends.
+    fn drop_user(&mut self, reference: &Reference, uid: &str) {
+        let Some(one) = self.watched.get_mut(reference) else { return };
+        one.users.remove(uid);
+        if one.users.is_empty() {
+            one.stop.cancel();
+            self.watched.remove(reference);
+        }
+    }
+}
+
 // === impl Inner ===
 
 impl Inner {
-    fn lock(&self) -> MutexGuard<'_, HashMap<Reference, Watched>> {
-        self.watched.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Notes what is seen, and wakes the pods that need it if that is new.
@@ -203,7 +226,7 @@ impl Inner {
             *present = new;
             differs
         });
-        if is_new && let Some(one) = self.lock().get(reference) {
+        if is_new && let Some(one) = self.lock().watched.get(reference) {
             one.users.values().for_each(|pod| self.waker.wake(pod.clone()));
         }
     }
