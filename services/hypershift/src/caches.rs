@@ -1,6 +1,9 @@
 //! What the operator knows of the management cluster without asking.
 
+use std::collections::HashMap;
 use std::fmt::Debug;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::sync::{Mutex, PoisonError};
 
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod, Secret, Service};
@@ -67,10 +70,16 @@ impl Watches {
             pods: all(client, ours()),
             control_planes: all(client, ours()),
             foreign_secrets: all(client, foreign()).trim(|secret: &mut Secret| {
-                *secret = Secret { metadata: bare(&secret.metadata), ..Secret::default() };
+                let data = secret.data.iter().flatten().map(|(key, value)| (key, value.0.as_slice()));
+                let metadata = bare(&secret.metadata, data);
+                *secret = Secret { metadata, ..Secret::default() };
             }),
             foreign_config_maps: all(client, foreign()).trim(|config_map: &mut ConfigMap| {
-                *config_map = ConfigMap { metadata: bare(&config_map.metadata), ..ConfigMap::default() };
+                let text = config_map.data.iter().flatten().map(|(key, value)| (key, value.as_bytes()));
+                let binary = config_map.binary_data.iter().flatten();
+                let data = text.chain(binary.map(|(key, value)| (key, value.0.as_slice())));
+                let metadata = bare(&config_map.metadata, data);
+                *config_map = ConfigMap { metadata, ..ConfigMap::default() };
             }),
             machines: all(client, ours()),
             virtual_machines: all(client, ours()),
@@ -190,15 +199,27 @@ impl Wakes {
 }
 
 impl Wakes {
-    /// Whatever a cluster or a pool names wakes it when it comes, changes or goes.
+    /// Whatever a cluster or a pool names wakes it when it comes, when what is in it changes, or when it goes. What is only
+    /// written on it wakes nobody: each cluster puts a mark there, and clusters that name the same object would all wake each other.
     fn spawn_foreign<K>(&self, watch: Builder<K>, kind: Kind, caches: &Caches, tasks: &Tasks, name: &str)
     where
         K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
     {
         let (wakes, caches) = (self.clone(), caches.clone());
+        let (present, contents) = (watch.informer(), Mutex::<HashMap<ObjectKey, Option<i64>>>::default());
         watch
             .on_change(move |object| {
                 let key = ObjectKey::of(object);
+                let content = present.get(&key).map(|object| object.meta().generation);
+                let mut contents = contents.lock().unwrap_or_else(PoisonError::into_inner);
+                let before = match content {
+                    Some(content) => contents.insert(key.clone(), content),
+                    None => contents.remove(&key),
+                };
+                drop(contents);
+                if content.is_some() && before == content {
+                    return;
+                }
                 for cluster in caches.clusters.list_in(key.namespace_or_empty()) {
                     if concerns(&cluster, kind, &key.name) {
                         wakes.clusters.wake(ObjectKey::of(cluster.as_ref()));
@@ -230,12 +251,15 @@ fn foreign() -> watcher::Config {
     watcher::Config::default().labels(&format!("{MANAGED_BY}!={OPERATOR}"))
 }
 
-/// What an object is called, and nothing else.
-fn bare(metadata: &ObjectMeta) -> ObjectMeta {
+/// What an object is called, and nothing else. Its generation, which the server does not count for such objects, tells one content
+/// from another.
+fn bare<'a>(metadata: &ObjectMeta, data: impl Iterator<Item = (&'a String, &'a [u8])>) -> ObjectMeta {
+    let mut hasher = DefaultHasher::new();
+    data.for_each(|entry| entry.hash(&mut hasher));
     ObjectMeta {
         namespace: metadata.namespace.clone(),
         name: metadata.name.clone(),
-        resource_version: metadata.resource_version.clone(),
+        generation: Some(hasher.finish().cast_signed()),
         ..ObjectMeta::default()
     }
 }
