@@ -166,6 +166,31 @@ async fn an_api_server_has_the_name_that_its_owner_chose_until_it_is_taken_back(
 }
 
 #[tokio::test]
+async fn a_name_that_another_cluster_has_is_refused_before_anything_is_made() {
+    let region = Region::start().await;
+    let namespaces: Api<Namespace> = Api::all(region.client.clone());
+    create(&namespaces, json!({ "metadata": { "name": "clusters-other" } })).await;
+    let route = json!({
+        "metadata": { "name": "kube-apiserver-custom" },
+        "spec": { "host": "api.crew.example", "to": { "kind": "Service", "name": "kube-apiserver" } },
+    });
+    create(&region.api::<Route>("clusters-other"), route).await;
+    region
+        .create_cluster_with(IMAGE, |cluster| {
+            cluster.spec.kube_api_server_dns_name = Some("api.crew.example".to_owned());
+        })
+        .await;
+    let refused = region.eventually_condition("ValidConfiguration", "False").await;
+    let why = "spec.kubeAPIServerDNSName: `api.crew.example` is the name of another HostedCluster";
+    assert!(refused.message.contains(why), "{}", refused.message);
+    assert_eq!(namespaces.get_opt(CONTROL_PLANE).await.unwrap(), None);
+
+    region.change_cluster(json!({ "spec": { "kubeAPIServerDNSName": "api2.crew.example" } })).await;
+    region.eventually_there(&region.api::<Route>(CONTROL_PLANE), "kube-apiserver-custom").await;
+    region.stop().await;
+}
+
+#[tokio::test]
 async fn what_pods_were_asked_to_be_goes_with_the_asking() {
     let region = Region::start().await;
     region
