@@ -47,6 +47,7 @@ use crate::instant;
 use crate::shutdown::{ExitCode, Reason, Shutdown};
 use crate::tasks::{OnExit, TaskError, Tasks};
 
+mod rest;
 mod signals;
 #[cfg(test)]
 mod tests;
@@ -125,7 +126,10 @@ impl Process {
 
     /// Runs until shutdown is requested, then drains, closes, and says how it went.
     pub async fn run(self) -> ExitCode {
-        self.shutdown.requested().await;
+        tokio::select! {
+            () = self.shutdown.requested() => {}
+            () = rest::give_back_at_rest() => {}
+        }
         let drained = drain(&self.groups, self.grace).await;
         let closed = close(self.closings, self.grace).await;
         // Read after draining: a failure on the way out counts.

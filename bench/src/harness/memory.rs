@@ -1,4 +1,4 @@
-//! How much memory processes use, once they are at rest.
+//! How much memory processes use, once they have been at rest for a while.
 //!
 //! The unit is the proportional set size: a page that is shared is divided among those who share it, so that sums are what
 //! the machine gives. It is all in the kernel's `smaps_rollup`.
@@ -32,6 +32,8 @@ pub(crate) struct Rest {
 
 /// The time between two readings.
 const PAUSE: Duration = Duration::from_millis(500);
+/// How many equal readings are rest: processes give back what they do not need at rest after some seconds of it.
+const READINGS: usize = 16;
 /// Something that never rests is measured all the same.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Readings that differ by less are equal: leases are renewed also at rest.
@@ -79,16 +81,19 @@ impl Add for Memory {
 }
 
 impl Rest {
-    /// Waits for two equal readings.
+    /// Waits for readings that are equal for a while.
     pub(crate) async fn of(program: &Program) -> anyhow::Result<Self> {
         let deadline = Instant::now() + PATIENCE;
         let mut last: Option<Self> = None;
+        let mut equal = 1;
         loop {
             let census = Census::of(&program.processes()?);
             let total = Memory::of(&census.all())?;
-            let settled = last.is_some_and(|last: Self| {
+            let same = last.is_some_and(|last: Self| {
                 last.census == census && (last.total.total - total.total).abs() <= total.total * EQUAL
             });
+            equal = if same { equal + 1 } else { 1 };
+            let settled = equal >= READINGS;
             let now = Self { census, total, settled };
             if settled || Instant::now() >= deadline {
                 return Ok(now);
