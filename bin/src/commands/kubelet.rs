@@ -1,5 +1,6 @@
 //! `kubelet`: a node.
 
+use std::io::{self, Write as _};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -29,7 +30,8 @@ const GRACE: Duration = Duration::from_secs(10);
 #[command(after_help = "\
 Examples:
   pilothouse kubelet --config kubelet.toml
-  pilothouse kubelet --root one --node-name one --pod-range 10.9.0.0/16 --bootstrap-kubeconfig join")]
+  pilothouse kubelet --root one --node-name one --pod-range 10.9.0.0/16 --bootstrap-kubeconfig join
+  pilothouse kubelet --root one --remove")]
 pub struct Args {
     #[command(flatten)]
     config: ConfigArgs,
@@ -50,6 +52,9 @@ pub struct Args {
     bootstrap_kubeconfig: Option<PathBuf>,
     #[command(flatten)]
     images: ImageArgs,
+    /// Do not run a node, but end the pods of the one in `--root` and take away what it needed; its Node, certificates and volumes stay
+    #[arg(long)]
+    remove: bool,
     /// End with this process
     #[arg(long, value_name = "PID", hide = true)]
     parent: Option<i32>,
@@ -66,6 +71,9 @@ impl Args {
             .map_err(|error| anyhow!(error))
             .hint("the configuration is named with `--config FILE`")?;
         self.override_in(&mut config)?;
+        if self.remove {
+            return remove(&config);
+        }
         // Before entering, since it stays outside.
         let relay = relay::start(&mut config)?;
         // Before any thread exists: a process with several cannot change its namespaces.
@@ -107,6 +115,16 @@ impl Args {
         }
         Ok(())
     }
+}
+
+/// Takes a node away that nobody needs any more.
+fn remove(config: &Config) -> Result<ExitCode, Failure> {
+    let ended = pilothouse_kubelet::remove(&config.root).hint("stop its kubelet, and call this again")?;
+    let pods = if ended == 1 { "pod" } else { "pods" };
+    writeln!(io::stdout(), "removed the node in {}, with {ended} running {pods}", config.root.display())?;
+    let node = if config.node_name.is_empty() { "NAME" } else { &config.node_name };
+    writeln!(io::stdout(), "its cluster forgets it with `kubectl delete node {node}`")?;
+    Ok(ExitCode::SUCCESS)
 }
 
 async fn start(config: Config, entered: Entered, relay: Option<Relay>) -> Result<Process, Failure> {

@@ -67,7 +67,8 @@ pub(crate) fn program(config: &Config) -> Result<PathBuf, Failure> {
     }
 }
 
-fn lock(root: &Path) -> Result<Flock<File>, Failure> {
+/// Held by the one kubelet of a folder, and by whoever removes its node.
+pub(crate) fn lock(root: &Path) -> Result<Flock<File>, Failure> {
     let path = root.join("kubelet.lock");
     let file = File::create(&path).doing(|| format!("opening {}", path.display()))?;
     Flock::lock(file, FlockArg::LockExclusiveNonblock)

@@ -8,6 +8,7 @@ use nix::sys::signal::Signal;
 
 use crate::anchor;
 use crate::cgroups;
+use crate::enter;
 use crate::error::Error;
 use crate::failure::{Doing as _, Failure};
 use crate::pods::record;
@@ -21,17 +22,21 @@ const GENERATIONS: usize = 10;
 /// Ends every pod below a root folder, ends the process that holds the node's namespaces, and removes what was written. Namespaces,
 /// mounts and interfaces go with the processes. Volumes outside of the pods' folders, and the folder itself, stay.
 ///
-/// Blocks. Answers how many pods were still running. The caller makes sure that no kubelet runs there.
+/// Blocks. Answers how many pods were still running.
 ///
 /// # Errors
 ///
-/// When a process does not end or a file cannot be removed. It can be called again.
+/// When a kubelet runs there, a process does not end or a file cannot be removed. It can be called again.
 pub fn remove(root: &Path) -> Result<usize, Error> {
     remove_or_fail(root)
         .map_err(|failure| Error::Setup { part: "the removal of a node", source: Box::new(failure) })
 }
 
 fn remove_or_fail(root: &Path) -> Result<usize, Failure> {
+    if !root.try_exists().doing(|| format!("looking for {}", root.display()))? {
+        return Ok(0);
+    }
+    let _lock = enter::lock(root)?;
     let mut running = 0;
     let pods = record::all(root).doing(|| format!("reading {}", root.display()))?;
     for (folder, _) in &pods {

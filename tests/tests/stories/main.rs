@@ -11,6 +11,7 @@ mod document;
 mod first_light;
 mod hosted_cluster;
 mod isolation;
+mod joined_node;
 mod kills;
 mod lost_nodes;
 mod management;

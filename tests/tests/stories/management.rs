@@ -206,6 +206,19 @@ impl Management {
         known.process.take().unwrap().kill();
     }
 
+    /// Returns when a program has ended by itself: how, and what it has written.
+    pub(crate) fn ended(&mut self, verb: &str) -> (std::process::ExitStatus, String) {
+        let log = self.path(&format!("{verb}.log"));
+        let known = self.programs.iter_mut().find(|known| known.verb == verb).unwrap();
+        let status = known.process.take().unwrap().wait().unwrap();
+        (status, fs::read_to_string(log).unwrap())
+    }
+
+    /// `pilothouse VERB`, until it has ended.
+    pub(crate) fn pilothouse(&self, arguments: &[&str]) -> Result<String, String> {
+        result(&Command::new(program()).args(arguments).output().unwrap())
+    }
+
     /// What a program says about its health: the status, and the page.
     pub(crate) fn health(&self, verb: &str) -> Result<(u16, String), String> {
         let known = self.programs.iter().find(|known| known.verb == verb).unwrap();
@@ -324,7 +337,8 @@ impl Management {
         }
     }
 
-    fn root(&self) -> PathBuf {
+    /// The folder of the node.
+    pub(crate) fn root(&self) -> PathBuf {
         self.path("kubelet")
     }
 
