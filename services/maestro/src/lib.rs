@@ -26,4 +26,4 @@ pub mod server;
 mod status_hash;
 mod topic;
 
-pub use self::link::{BrokerConfig, ClientTls};
+pub use self::link::{BrokerConfig, BrokerKind, ClientTls};

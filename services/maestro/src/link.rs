@@ -1,55 +1,75 @@
-//! The connection to the broker, of the server and of the agent alike.
+//! The connection between server and agents, of both alike, over whichever transport there is.
 //!
-//! Every connection is a session of its own: nothing is kept by the broker for a client that is away. So nothing is queued
-//! here either. While there is no connection, publishing fails at once, and whoever wanted to publish does so again when
-//! it hears that there is one.
+//! Over MQTT both are clients of a broker ([`mqtt`]). Over gRPC the server is its agents' broker itself: an agent dials
+//! it ([`dialled`]), and the server has those that did ([`served`]). What is above sees no difference.
 //!
-//! A message is acknowledged when it was dealt with, not when it arrived; so the broker holds back what is more than
-//! can be dealt with.
+//! Every connection is a session of its own: nothing is kept for a client that is away. So nothing is queued here either.
+//! While there is no connection, publishing fails at once, and whoever wanted to publish does so again when it hears
+//! that there is one.
+//!
+//! A message is acknowledged when it was dealt with, not when it arrived; so whoever sends is held back when more comes
+//! than can be dealt with.
 
-use std::sync::Arc;
-use std::time::Duration;
+use std::path::PathBuf;
 
 use pilothouse_maestro_api::CloudEvent;
-use pilothouse_runtime::{Chain, Clock, OnExit, Policy, Tasks};
-use rumqttc::mqttbytes::v5::{PubAckReason, SubscribeReasonCode};
-use rumqttc::{
-    AckMode, AsyncClient, Event, MqttOptions, Packet, Publish, PublishOptions, PublishProperties,
-    PublishResult, QoS, TlsConfiguration, Transport,
-};
-use serde::Deserialize;
-use tokio::sync::{mpsc, watch};
-use tracing::{debug, info, warn};
+use pilothouse_runtime::{Clock, Tasks};
+use rumqttc::Publish;
+use serde::{Deserialize, Serialize};
+use tokio::sync::{mpsc, oneshot};
 
+use crate::topic;
+
+mod dialled;
+mod mqtt;
+pub(crate) mod served;
 mod tls;
 
 pub use self::tls::ClientTls;
 
-/// How long the broker may take to acknowledge.
-const ACKNOWLEDGEMENT: Duration = Duration::from_secs(10);
-/// Messages that may arrive before the first of them was dealt with.
-const RECEIVE_MAXIMUM: u16 = 256;
-/// What a status with a whole bundle may come to.
-const PACKET_LIMIT: u32 = 16 << 20;
+/// Happenings that may wait for the one before them.
+const WAITING: usize = 1_024;
 
 /// Where the broker is.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct BrokerConfig {
+    /// What it speaks.
+    pub kind: BrokerKind,
     /// Host and port.
     pub host: String,
     /// What this client is called; unique at the broker.
     pub client_id: String,
     /// Certificates; without them the connection is plain.
     pub tls: Option<ClientTls>,
-    /// Seconds between signs of life.
+    /// The authorities that may have certified the server, PEM, where it is shown a token instead of a certificate.
+    pub authorities: Option<PathBuf>,
+    /// A file with a token that is shown to the server, over gRPC.
+    pub token_file: Option<PathBuf>,
+    /// Seconds between signs of life, over MQTT.
     pub keep_alive_seconds: u16,
+}
+
+/// How server and agents speak with each other.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum BrokerKind {
+    /// Through an MQTT broker.
+    #[default]
+    Mqtt,
+    /// The agent dials the server.
+    Grpc,
 }
 
 /// A cheap handle to the connection.
 #[derive(Clone, Debug)]
-pub(crate) struct Link {
-    current: watch::Receiver<Option<AsyncClient>>,
+pub(crate) struct Link(Way);
+
+#[derive(Clone, Debug)]
+enum Way {
+    Mqtt(mqtt::Session),
+    Dialled(dialled::Session),
+    Served(served::Agents),
 }
 
 /// What a link tells its owner.
@@ -57,6 +77,8 @@ pub(crate) struct Link {
 pub(crate) enum Happening {
     /// There is a connection, and the subscriptions stand: what is sent from now on arrives.
     Connected,
+    /// The agent of this consumer has come: what is sent to it from now on arrives.
+    Joined(String),
     /// A message.
     Arrived(Box<Arrival>),
 }
@@ -65,8 +87,25 @@ pub(crate) enum Happening {
 #[derive(Debug)]
 pub(crate) struct Arrival {
     pub(crate) event: CloudEvent,
-    publish: Publish,
-    client: AsyncClient,
+    receipt: Receipt,
+}
+
+/// How whoever sent a message hears that it was dealt with.
+#[derive(Debug)]
+enum Receipt {
+    /// The stream is read on, that is all.
+    None,
+    Mqtt(Box<Publish>, rumqttc::AsyncClient),
+    Call(oneshot::Sender<Result<(), Declined>>),
+}
+
+/// Why a message had no effect.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Declined {
+    /// It will never have one.
+    Invalid(String),
+    /// It may have one later.
+    NotNow(String),
 }
 
 /// Why a message was not sent, as far as one can know.
@@ -76,8 +115,8 @@ pub(crate) enum LinkError {
     Down,
     #[error("the broker did not acknowledge a message to `{topic}`")]
     Unacknowledged { topic: String },
-    #[error("the broker refused a message to `{topic}` ({reason:?})")]
-    Refused { topic: String, reason: PubAckReason },
+    #[error("the broker refused a message to `{topic}` ({reason})")]
+    Refused { topic: String, reason: String },
 }
 
 /// Why a link cannot be set up at all.
@@ -85,19 +124,25 @@ pub(crate) enum LinkError {
 #[non_exhaustive]
 pub enum LinkSetupError {
     /// The address is none.
-    #[error("`{0}` is not an address of an MQTT broker; write host:port")]
+    #[error("`{0}` is not an address of a broker; write host:port")]
     Address(String),
     /// The certificates cannot be used.
-    #[error("the certificates for the MQTT broker cannot be used")]
+    #[error("the certificates for the broker cannot be used")]
     Certificates(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// What is shown to the server does not go with how it is reached.
+    #[error("the server cannot be dialled with these settings")]
+    Dial(#[source] pilothouse_maestro_api::Error),
 }
 
 impl Default for BrokerConfig {
     fn default() -> Self {
         Self {
+            kind: BrokerKind::Mqtt,
             host: "127.0.0.1:1883".to_owned(),
             client_id: "maestro".to_owned(),
             tls: None,
+            authorities: None,
+            token_file: None,
             keep_alive_seconds: 60,
         }
     }
@@ -106,171 +151,92 @@ impl Default for BrokerConfig {
 // === impl Link ===
 
 impl Link {
-    /// Connects, and connects again, until shutdown. What happens is told over the channel, in order.
-    pub(crate) fn spawn(
+    /// An agent's, to whatever broker there is. Connects, and connects again, until shutdown. What happens is told over
+    /// the channel, in order.
+    pub(crate) fn of_agent(
         config: &BrokerConfig,
-        filters: Vec<String>,
+        source_id: &str,
+        consumer: &str,
         clock: &Clock,
         tasks: &Tasks,
     ) -> Result<(Self, mpsc::Receiver<Happening>), LinkSetupError> {
-        let options = options(config, clock)?;
-        let (current_tx, current) = watch::channel(None);
-        let (happenings_tx, happenings) = mpsc::channel(usize::from(RECEIVE_MAXIMUM) * 4);
-        let shutdown = tasks.shutdown().clone();
-        let host = config.host.clone();
-        tasks.spawn("mqtt", OnExit::StopProcess, async move {
-            let mut delays = Policy::RECONNECT.delays();
-            loop {
-                let ended = tokio::select! {
-                    () = shutdown.requested() => {
-                        leave(&current_tx).await;
-                        return Ok(());
-                    }
-                    ended = session(&options, &filters, &current_tx, &happenings_tx) => ended,
-                };
-                // Once per connection that was lost; attempts in vain are routine.
-                if current_tx.send_replace(None).is_some() {
-                    delays.reset();
-                    warn!(broker = host, error = %Chain(ended.as_ref()), "lost the broker");
-                } else {
-                    debug!(broker = host, error = %Chain(ended.as_ref()), "the broker is not there");
-                }
-                let delay = delays.next().unwrap_or_default();
-                tokio::select! {
-                    () = shutdown.requested() => return Ok(()),
-                    () = tokio::time::sleep(delay) => {}
-                }
+        match config.kind {
+            BrokerKind::Mqtt => {
+                Self::over_mqtt(config, topic::source_events(source_id, consumer), clock, tasks)
             }
-        });
-        Ok((Self { current }, happenings))
+            BrokerKind::Grpc => {
+                let (happenings_tx, happenings) = mpsc::channel(WAITING);
+                let session = dialled::spawn(config, consumer, clock, tasks, happenings_tx)?;
+                Ok((Self(Way::Dialled(session)), happenings))
+            }
+        }
     }
 
-    /// Sends a message and waits for the broker to have it.
+    /// Over an MQTT broker, to whatever `filter` selects.
+    pub(crate) fn over_mqtt(
+        config: &BrokerConfig,
+        filter: String,
+        clock: &Clock,
+        tasks: &Tasks,
+    ) -> Result<(Self, mpsc::Receiver<Happening>), LinkSetupError> {
+        let (happenings_tx, happenings) = mpsc::channel(WAITING);
+        let session = mqtt::spawn(config, filter, clock, tasks, happenings_tx)?;
+        Ok((Self(Way::Mqtt(session)), happenings))
+    }
+
+    /// A server's, to the agents that dial it.
+    pub(crate) fn to_agents() -> (Self, served::Agents, mpsc::Receiver<Happening>) {
+        let (happenings_tx, happenings) = mpsc::channel(WAITING);
+        let agents = served::Agents::new(happenings_tx);
+        (Self(Way::Served(agents.clone())), agents, happenings)
+    }
+
+    /// Sends a message and waits for whoever is next on the way to have it. The topic is for MQTT; otherwise the event
+    /// says by itself whom it is for.
     pub(crate) async fn publish(&self, topic: String, event: &CloudEvent) -> Result<(), LinkError> {
-        let client = self.current.borrow().clone().ok_or(LinkError::Down)?;
-        let properties = PublishProperties {
-            content_type: event.content_type.clone(),
-            user_properties: event.to_properties(),
-            ..PublishProperties::default()
-        };
-        let options = PublishOptions::new(QoS::AtLeastOnce).properties(properties);
-        let unacknowledged = || LinkError::Unacknowledged { topic: topic.clone() };
-        let send = async {
-            let notice = client
-                .publish_tracked(topic.clone(), event.data.clone(), options)
-                .await
-                .map_err(|_| LinkError::Down)?;
-            notice.wait_async().await.map_err(|_| unacknowledged())
-        };
-        match tokio::time::timeout(ACKNOWLEDGEMENT, send).await.map_err(|_| unacknowledged())?? {
-            PublishResult::Qos1(answer) if answer.reason as u8 >= 0x80 => {
-                Err(LinkError::Refused { topic, reason: answer.reason })
-            }
-            _ => Ok(()),
+        match &self.0 {
+            Way::Mqtt(session) => session.publish(topic, event).await,
+            Way::Dialled(session) => session.publish(topic, event).await,
+            Way::Served(agents) => agents.publish(topic, event).await,
         }
     }
 
     /// Whether there is a connection.
     pub(crate) fn is_up(&self) -> bool {
-        self.current.borrow().is_some()
-    }
-}
-
-async fn leave(current: &watch::Sender<Option<AsyncClient>>) {
-    if let Some(client) = current.send_replace(None) {
-        // The event loop is gone with its future; closing the socket is all that is left to do.
-        drop(client);
-    }
-}
-
-/// One connection, to its end.
-async fn session(
-    options: &MqttOptions,
-    filters: &[String],
-    current: &watch::Sender<Option<AsyncClient>>,
-    happenings: &mpsc::Sender<Happening>,
-) -> Box<dyn std::error::Error + Send + Sync> {
-    let (client, mut events) = AsyncClient::builder(options.clone()).capacity(256).build();
-    for filter in filters {
-        if let Err(error) = client.try_subscribe(filter.as_str(), QoS::AtLeastOnce) {
-            return error.into();
+        match &self.0 {
+            Way::Mqtt(session) => session.is_up(),
+            Way::Dialled(session) => session.is_up(),
+            Way::Served(_) => true,
         }
     }
-    let mut standing = 0;
-    loop {
-        let packet = match events.poll().await {
-            Ok(Event::Incoming(packet)) => packet,
-            Ok(_) => continue,
-            Err(error) => return error.into(),
-        };
-        let happening = match packet {
-            Packet::SubAck(answer) => {
-                let refused =
-                    answer.return_codes.iter().find(|code| !matches!(code, SubscribeReasonCode::Success(_)));
-                if let Some(code) = refused {
-                    return format!("the broker refused a subscription ({code:?})").into();
-                }
-                standing += 1;
-                if standing != filters.len() {
-                    continue;
-                }
-                info!("connected to the broker");
-                current.send_replace(Some(client.clone()));
-                Happening::Connected
-            }
-            Packet::Publish(publish) => match read(&publish) {
-                Ok(event) => Happening::Arrived(Box::new(Arrival { event, publish, client: client.clone() })),
-                Err(error) => {
-                    warn!(topic = %String::from_utf8_lossy(&publish.topic), error = %Chain(&error), "not an event");
-                    let _ = client.try_ack(&publish);
-                    continue;
-                }
-            },
-            _ => continue,
-        };
-        if happenings.send(happening).await.is_err() {
-            return "nobody listens any more".into();
+
+    /// Whether what is sent to this consumer goes by way of this process.
+    pub(crate) fn reaches(&self, consumer: &str) -> bool {
+        match &self.0 {
+            Way::Mqtt(_) | Way::Dialled(_) => true,
+            Way::Served(agents) => agents.has(consumer),
         }
     }
-}
-
-fn read(publish: &Publish) -> Result<CloudEvent, pilothouse_maestro_api::InvalidEvent> {
-    let properties = publish.properties.as_ref();
-    let pairs = properties.into_iter().flat_map(|properties| &properties.user_properties);
-    CloudEvent::from_properties(
-        properties.and_then(|properties| properties.content_type.as_deref()),
-        pairs.map(|(name, value)| (name.as_str(), value.as_str())),
-        publish.payload.clone(),
-    )
-}
-
-fn options(config: &BrokerConfig, clock: &Clock) -> Result<MqttOptions, LinkSetupError> {
-    let refused = || LinkSetupError::Address(config.host.clone());
-    let (host, port) = config.host.rsplit_once(':').ok_or_else(refused)?;
-    let host = host.trim_start_matches('[').trim_end_matches(']');
-    let port: u16 = port.parse().map_err(|_| refused())?;
-    if host.is_empty() {
-        return Err(refused());
-    }
-    let mut options = MqttOptions::new(config.client_id.clone(), (host.to_owned(), port));
-    options.set_keep_alive(config.keep_alive_seconds);
-    options.set_max_packet_size(Some(PACKET_LIMIT));
-    options.set_receive_maximum(Some(RECEIVE_MAXIMUM));
-    options.set_ack_mode(AckMode::Manual);
-    options.set_connect_timeout(Duration::from_secs(10));
-    if let Some(files) = &config.tls {
-        let tls = files.load(clock).map_err(LinkSetupError::Certificates)?;
-        options.set_transport(Transport::tls_with_config(TlsConfiguration::Rustls(Arc::new(tls))));
-    }
-    Ok(options)
 }
 
 // === impl Arrival ===
 
 impl Arrival {
-    /// It has been dealt with, in whatever way.
+    /// It has been dealt with.
     pub(crate) async fn acknowledge(self) {
-        // If the connection is gone, so is the message: whoever sent it is asked for what was missed.
-        let _ = self.client.ack(&self.publish).await;
+        match self.receipt {
+            Receipt::None => {}
+            // If the connection is gone, so is the message: whoever sent it is asked for what was missed.
+            Receipt::Mqtt(publish, client) => drop(client.ack(&publish).await),
+            Receipt::Call(answer) => drop(answer.send(Ok(()))),
+        }
+    }
+
+    /// It was looked at and had no effect. Over MQTT nobody can be told.
+    pub(crate) async fn decline(self, declined: Declined) {
+        match self.receipt {
+            Receipt::Call(answer) => drop(answer.send(Err(declined))),
+            receipt => Self { event: self.event, receipt }.acknowledge().await,
+        }
     }
 }

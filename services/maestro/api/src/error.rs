@@ -1,3 +1,5 @@
+use std::path::PathBuf;
+
 use crate::event::InvalidEvent;
 
 /// Why a call to Maestro failed.
@@ -7,6 +9,19 @@ pub enum Error {
     /// The address is none.
     #[error("`{0}` is not an address of a Maestro server")]
     Address(String),
+    /// The address says how much the connection is protected, and the settings say otherwise.
+    #[error(
+        "`{0}` does not go with the settings: `https` needs authorities, and a token needs `https` off this machine"
+    )]
+    Unprotected(String),
+    /// The token that is to be shown is not there.
+    #[error("the token in `{}` cannot be used: {problem}", .file.display())]
+    Token {
+        /// Where it should be.
+        file: PathBuf,
+        /// What is wrong.
+        problem: String,
+    },
     /// There is no answer over gRPC: the server is down or went away. Try again.
     #[error("the Maestro server did not answer")]
     Unavailable(#[source] Box<tonic::Status>),
@@ -31,8 +46,14 @@ impl Error {
     /// Whether the same call may succeed later.
     pub fn is_retryable(&self) -> bool {
         match self {
-            Self::Unavailable(_) | Self::Call(_) => true,
-            Self::Address(_) | Self::Conflict(_) | Self::Refused(_) | Self::Event(_) | Self::Json(_) => false,
+            // The file may be on its way.
+            Self::Unavailable(_) | Self::Call(_) | Self::Token { .. } => true,
+            Self::Address(_)
+            | Self::Unprotected(_)
+            | Self::Conflict(_)
+            | Self::Refused(_)
+            | Self::Event(_)
+            | Self::Json(_) => false,
         }
     }
 

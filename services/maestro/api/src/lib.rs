@@ -9,7 +9,7 @@
 //! * [`EventType`] says what an event asks for; the names in [`extension`] are what else it carries.
 //! * [`ManifestBundle`] is the payload on the way down, [`BundleStatus`] the one on the way up. They are for both ends; what
 //!   stands in between passes payloads on as they are, or it would lose the fields it does not know yet.
-//! * [`SourceClient`] publishes works and subscribes to their status; [`RestClient`] reads what the server knows.
+//! * [`EventChannel`] is the connection to a server's gRPC interface; [`SourceClient`] publishes works and subscribes to their status; [`RestClient`] reads what the server knows.
 //!
 //! The crate runs no tasks. A [`Subscription`] that breaks ends with an error; connecting again, and asking for what was
 //! missed ([`SourceClient::resync`]), is the caller's decision.
@@ -26,7 +26,7 @@ mod work;
 pub use self::bundle::{
     ManifestBundle, ResourceVersion, ResourceVersionList, StatusHash, StatusHashList, StatusPayload,
 };
-pub use self::client::{RestClient, SourceClient, Subscription};
+pub use self::client::{Dial, EventChannel, Events, RestClient, SourceClient, Subscription};
 pub use self::error::Error;
 pub use self::event::{
     Action, Attribute, CloudEvent, DATA_TYPE, EventType, HEARTBEAT, InvalidEvent, Subresource, extension,

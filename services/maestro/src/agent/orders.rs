@@ -35,7 +35,8 @@ impl Orders {
             };
             match happening {
                 None => return,
-                Some(Happening::Connected) => {
+                // Joining is what happens to servers.
+                Some(Happening::Connected | Happening::Joined(_)) => {
                     self.ask().await;
                     // What could not be reported is now.
                     self.works.ids().into_iter().for_each(|id| self.handle.wake(id));

@@ -62,14 +62,13 @@ impl Service {
         let Self { config, client, clock, health, metrics } = self;
         let Config { broker, consumer, source_id, agent_id, hub, json_raw_limit } = config;
         let agent_id = agent_id.unwrap_or_else(|| format!("{consumer}-work-agent"));
-        let filter = topic::source_events(&source_id, &consumer);
-        let (link, happenings) = Link::spawn(&broker, vec![filter], &clock, &tasks)?;
+        let (link, happenings) = Link::of_agent(&broker, &source_id, &consumer, &clock, &tasks)?;
         let up = link.clone();
         health.register("maestro-agent-broker", move || {
             if up.is_up() {
-                Verdict::ready("connected to the MQTT broker")
+                Verdict::ready("connected to the broker")
             } else {
-                Verdict::warning("no connection to the MQTT broker; what was applied stays as it is")
+                Verdict::warning("no connection to the broker; what was applied stays as it is")
             }
         });
 

@@ -10,7 +10,7 @@ use serde_json::Value;
 use tracing::info;
 
 use crate::server::error::Refusal;
-use crate::server::records::{CLUSTER_LABEL, NoteAction, Records, Resource};
+use crate::server::records::{NoteAction, Records, Resource};
 use crate::topic;
 
 /// How often a change is tried against others who change the same bundle.
@@ -40,7 +40,6 @@ impl Bundles {
             name: id.clone(),
             source: event.source.clone(),
             version: if version == 0 { 1 } else { version },
-            cluster: cluster_of(&payload),
             created_at: now,
             updated_at: now,
             deleted_at: None,
@@ -66,7 +65,8 @@ impl Bundles {
         }
     }
 
-    pub(super) async fn update(&self, event: CloudEvent) -> Result<(), Refusal> {
+    /// Changes a bundle; that of `owner`, where callers are told apart.
+    pub(super) async fn update(&self, event: CloudEvent, owner: Option<&str>) -> Result<(), Refusal> {
         let id = event.required(extension::RESOURCE_ID)?;
         let version = event.resource_version()?.unwrap_or_default();
         check_manifests(&event)?;
@@ -75,6 +75,7 @@ impl Bundles {
             let Some((document, mut resource)) = self.records.resource(&id).await? else {
                 return Err(Refusal::NotFound { kind: "Resource", id });
             };
+            check_owner(&resource, owner)?;
             if resource.deleted_at.is_some() {
                 return Err(Refusal::Conflict(format!("the bundle with id='{id}' is being deleted")));
             }
@@ -86,7 +87,6 @@ impl Bundles {
             }
             resource.version += 1;
             resource.updated_at = self.clock.now();
-            resource.cluster = cluster_of(&payload);
             resource.payload = payload.clone();
             let mut transaction = self.records.transaction();
             let precondition = Precondition::Etag(document.etag);
@@ -104,9 +104,10 @@ impl Bundles {
     }
 
     /// Asks for a bundle to go. Also well if there is none, or it is on its way.
-    pub(super) async fn delete(&self, id: &str) -> Result<(), Refusal> {
+    pub(super) async fn delete(&self, id: &str, owner: Option<&str>) -> Result<(), Refusal> {
         for attempt in 1.. {
             let Some((document, mut resource)) = self.records.resource(id).await? else { return Ok(()) };
+            check_owner(&resource, owner)?;
             if resource.deleted_at.is_some() {
                 return Ok(());
             }
@@ -138,9 +139,15 @@ fn log(event: &CloudEvent, resource: &Resource, what: &'static str) {
     );
 }
 
-fn cluster_of(payload: &Value) -> Option<String> {
-    let labels = payload.get("metadata")?.get("labels")?;
-    labels.get(CLUSTER_LABEL)?.as_str().map(str::to_owned)
+/// Refuses whoever is not the owner of a bundle, where callers are told apart.
+fn check_owner(resource: &Resource, owner: Option<&str>) -> Result<(), Refusal> {
+    match owner {
+        Some(owner) if owner != resource.source => Err(Refusal::Forbidden(format!(
+            "the bundle with id='{}' is not one of source `{owner}`",
+            resource.id
+        ))),
+        _ => Ok(()),
+    }
 }
 
 /// What is wrong with a bundle is told to who sends it, not to who applies it.
@@ -251,7 +258,6 @@ mod tests {
             source: "cs".into(),
             consumer_name: "c1".into(),
             version: 3,
-            cluster: None,
             created_at: Timestamp::UNIX_EPOCH,
             updated_at: Timestamp::UNIX_EPOCH,
             deleted_at: None,

@@ -7,6 +7,7 @@ use pilothouse_runtime::StillRunning;
 use pilothouse_store as store;
 
 use crate::link::LinkSetupError;
+use crate::server::access::AccessError;
 use crate::server::search::InvalidSearch;
 
 /// Why the server does not run.
@@ -22,6 +23,9 @@ pub enum Error {
     /// The store cannot be read or written.
     #[error("Maestro's store cannot be used")]
     Store(#[from] store::Error),
+    /// Callers cannot be told apart as configured.
+    #[error(transparent)]
+    Access(#[from] AccessError),
     /// A name that cannot be part of a topic.
     #[error("`{0}` cannot be the name of a source or consumer; use lower-case letters, digits and hyphens")]
     Name(String),
@@ -80,11 +84,6 @@ impl Refusal {
 
     pub(super) fn body(&self, operation_id: &str) -> ErrorBody {
         error_body(self.code(), self.to_string(), operation_id)
-    }
-
-    /// As sources get it: words, with the number among them.
-    pub(super) fn grpc(&self, failed: &str) -> tonic::Status {
-        tonic::Status::unknown(format!("{failed}: maestro-{}: {self}", self.code()))
     }
 }
 

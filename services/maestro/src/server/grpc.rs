@@ -1,89 +1,87 @@
-//! The interface for sources.
+//! The service of both gRPC interfaces.
 //!
-//! The service is written out by hand: it has two calls, and building needs no `protoc` this way.
+//! It is written out by hand: it has two calls, and building needs no `protoc` this way. What the calls do is up to the
+//! [`sources`](super::sources) and [`agents`](super::agents) that make them.
 
 use std::convert::Infallible;
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::Instant;
 
 use futures::Stream;
 use futures::future::BoxFuture;
 use pilothouse_maestro_api::proto::{self, PublishRequest, SubscriptionRequest};
-use pilothouse_maestro_api::{Action, CloudEvent, Subresource, extension};
+use pilothouse_maestro_api::{CloudEvent, EventType, HEARTBEAT};
 use tonic::body::Body;
 use tonic::server::{Grpc, NamedService, ServerStreamingService, UnaryService};
 use tonic_prost::ProstCodec;
-use tracing::{info, warn};
+use uuid::Uuid;
 
-use crate::server::bundle::Bundles;
+use crate::server::access::Credentials;
 use crate::server::error::Refusal;
-use crate::server::subscription::Subscriptions;
+use crate::server::metrics::{Call, Metrics};
 
 /// What one event may come to, with every manifest of a bundle in it.
 pub(super) const MESSAGE_LIMIT: usize = 4 << 20;
 
-/// The service. A cheap handle.
-#[derive(Clone, Debug)]
-pub(super) struct CloudEventService {
-    pub(super) bundles: Bundles,
-    pub(super) subscriptions: Subscriptions,
+/// Events on their way to a subscriber.
+pub(super) type Events = Pin<Box<dyn Stream<Item = Result<proto::CloudEvent, tonic::Status>> + Send>>;
+
+/// What the two calls do.
+pub(super) trait Calls: Clone + Send + Sync + 'static {
+    /// Takes an event.
+    fn publish(
+        &self,
+        credentials: Credentials,
+        event: CloudEvent,
+        kind: EventType,
+    ) -> impl Future<Output = Result<(), tonic::Status>> + Send;
+
+    /// Begins a subscription.
+    fn subscribe(
+        &self,
+        credentials: Credentials,
+        wanted: SubscriptionRequest,
+    ) -> impl Future<Output = Result<(Uuid, Events), tonic::Status>> + Send;
+
+    /// How an event that is none is refused.
+    fn refuse(refusal: &Refusal, failed: &str) -> tonic::Status;
 }
 
-type Events = Pin<Box<dyn Stream<Item = Result<proto::CloudEvent, tonic::Status>> + Send>>;
+/// The service. A cheap handle.
+#[derive(Clone, Debug)]
+pub(super) struct CloudEventService<C> {
+    pub(super) calls: C,
+    pub(super) metrics: Metrics,
+}
 
-struct Publish(CloudEventService);
-struct Subscribe(CloudEventService);
+struct Publish<C>(CloudEventService<C>);
+struct Subscribe<C>(CloudEventService<C>);
 
 // === impl CloudEventService ===
 
-impl CloudEventService {
-    async fn publish(&self, request: PublishRequest) -> Result<(), tonic::Status> {
+impl<C: Calls> CloudEventService<C> {
+    async fn publish(&self, credentials: Credentials, request: PublishRequest) -> Result<(), tonic::Status> {
         let event = request.event.ok_or_else(|| tonic::Status::invalid_argument("there is no event"))?;
         let event = CloudEvent::try_from(event)
-            .map_err(|error| Refusal::from(error).grpc("failed to decode event"))?;
-        let kind =
-            event.event_type().map_err(|error| Refusal::from(error).grpc("failed to parse event type"))?;
+            .map_err(|error| C::refuse(&Refusal::from(error), "failed to decode event"))?;
+        let kind = event
+            .event_type()
+            .map_err(|error| C::refuse(&Refusal::from(error), "failed to parse event type"))?;
         if !kind.is_ours() {
-            return Err(
-                Refusal::Invalid(format!("`{}` is not served", kind.data_type)).grpc("failed to publish")
-            );
+            let refusal = Refusal::Invalid(format!("`{}` is not served", kind.data_type));
+            return Err(C::refuse(&refusal, "failed to publish"));
         }
-        let (failed, outcome) = match (kind.subresource, kind.action) {
-            (Subresource::Spec, Action::Create) => {
-                ("failed to create resource", self.bundles.create(event).await)
-            }
-            (Subresource::Spec, Action::Update) => {
-                ("failed to update resource", self.bundles.update(event).await)
-            }
-            (Subresource::Spec, Action::Delete) => ("failed to delete resource", self.delete(&event).await),
-            (Subresource::Status, Action::ResyncRequest) => {
-                ("failed to respond resync request", self.subscriptions.resync(&event).await)
-            }
-            _ => ("failed to publish", Err(Refusal::Invalid(format!("`{kind}` is not for servers")))),
-        };
-        outcome.map_err(|refusal| {
-            match &refusal {
-                Refusal::Store(error) => warn!(error = %pilothouse_runtime::Chain(error), "{failed}"),
-                refusal => info!(reason = %refusal, "{failed}"),
-            }
-            refusal.grpc(failed)
-        })
-    }
-
-    async fn delete(&self, event: &CloudEvent) -> Result<(), Refusal> {
-        self.bundles.delete(&event.required(extension::RESOURCE_ID)?).await
+        self.calls.publish(credentials, event, kind).await
     }
 
     async fn subscribe(
         &self,
-        request: SubscriptionRequest,
+        credentials: Credentials,
+        wanted: SubscriptionRequest,
     ) -> Result<tonic::Response<Events>, tonic::Status> {
-        if request.source.is_empty() {
-            return Err(tonic::Status::invalid_argument("a source is needed"));
-        }
-        let opened = self.subscriptions.open(request.source).await;
-        let (id, events) = opened.map_err(|refusal| refusal.grpc("failed to subscribe"))?;
-        let mut response = tonic::Response::new(Box::pin(events) as Events);
+        let (id, events) = self.calls.subscribe(credentials, wanted).await?;
+        let mut response = tonic::Response::new(events);
         if let Ok(id) = id.to_string().parse() {
             response.metadata_mut().insert(proto::SUBSCRIPTION_ID, id);
         }
@@ -91,11 +89,11 @@ impl CloudEventService {
     }
 }
 
-impl NamedService for CloudEventService {
+impl<C> NamedService for CloudEventService<C> {
     const NAME: &'static str = proto::SERVICE;
 }
 
-impl tower::Service<http::Request<Body>> for CloudEventService {
+impl<C: Calls> tower::Service<http::Request<Body>> for CloudEventService<C> {
     type Response = http::Response<Body>;
     type Error = Infallible;
     type Future = BoxFuture<'static, Result<Self::Response, Infallible>>;
@@ -125,23 +123,48 @@ impl tower::Service<http::Request<Body>> for CloudEventService {
     }
 }
 
-impl UnaryService<PublishRequest> for Publish {
+impl<C: Calls> UnaryService<PublishRequest> for Publish<C> {
     type Response = ();
     type Future = BoxFuture<'static, Result<tonic::Response<()>, tonic::Status>>;
 
     fn call(&mut self, request: tonic::Request<PublishRequest>) -> Self::Future {
         let service = self.0.clone();
-        Box::pin(async move { service.publish(request.into_inner()).await.map(tonic::Response::new) })
+        Box::pin(async move {
+            let begun = Instant::now();
+            let credentials = Credentials::of(&request);
+            let outcome = service.publish(credentials, request.into_inner()).await;
+            service.metrics.called(Call::Publish, begun.elapsed(), outcome.as_ref().err());
+            outcome.map(tonic::Response::new)
+        })
     }
 }
 
-impl ServerStreamingService<SubscriptionRequest> for Subscribe {
+impl<C: Calls> ServerStreamingService<SubscriptionRequest> for Subscribe<C> {
     type Response = proto::CloudEvent;
     type ResponseStream = Events;
     type Future = BoxFuture<'static, Result<tonic::Response<Events>, tonic::Status>>;
 
     fn call(&mut self, request: tonic::Request<SubscriptionRequest>) -> Self::Future {
         let service = self.0.clone();
-        Box::pin(async move { service.subscribe(request.into_inner()).await })
+        Box::pin(async move {
+            let begun = Instant::now();
+            let credentials = Credentials::of(&request);
+            let outcome = service.subscribe(credentials, request.into_inner()).await;
+            service.metrics.called(Call::Subscribe, begun.elapsed(), outcome.as_ref().err());
+            outcome
+        })
+    }
+}
+
+/// A sign of life on a subscription.
+pub(super) fn heartbeat() -> CloudEvent {
+    CloudEvent {
+        id: Uuid::new_v4().to_string(),
+        source: String::new(),
+        kind: HEARTBEAT.to_owned(),
+        time: None,
+        content_type: None,
+        extensions: Default::default(),
+        data: Default::default(),
     }
 }

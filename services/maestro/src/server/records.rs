@@ -3,7 +3,7 @@
 //! Everything is in one partition, so that a bundle and the note that it has to be sent are one transaction. Payloads
 //! contain Kubernetes secrets; they are sealed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use pilothouse_store::{
@@ -15,9 +15,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use uuid::Uuid;
 
-/// The label by which everything of one cluster is found.
-pub(super) const CLUSTER_LABEL: &str = "api.openshift.com/id";
-
 /// A bundle.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Resource {
@@ -26,9 +23,6 @@ pub(super) struct Resource {
     pub(super) source: String,
     pub(super) consumer_name: String,
     pub(super) version: i32,
-    /// A copy of the label, for the index.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) cluster: Option<String>,
     pub(super) created_at: Timestamp,
     pub(super) updated_at: Timestamp,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -44,6 +38,9 @@ pub(super) struct Resource {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Note {
     pub(super) action: NoteAction,
+    /// Whom it is for. Empty in notes of former versions.
+    #[serde(default)]
+    pub(super) consumer: String,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -72,12 +69,13 @@ pub(super) struct Records {
     pub(super) consumers: Container,
     pub(super) resources: Container,
     pub(super) notes: Container,
+    pub(super) replicas: Container,
 }
 
 /// What the server's store must be opened with. It has secrets, so the store needs a keyring.
 pub fn catalog() -> Catalog {
     // The names are valid, and there is nothing else that could be wrong.
-    Catalog::try_new([consumers(), resources(), notes()]).unwrap_or_default()
+    Catalog::try_new([consumers(), resources(), notes(), replicas()]).unwrap_or_default()
 }
 
 fn consumers() -> Container {
@@ -88,12 +86,17 @@ fn resources() -> Container {
     Container::new("resources")
         .with_index("consumer", "/consumer_name")
         .with_index("source", "/source")
-        .with_index("cluster", "/cluster")
+        // Under `name=value`, whichever labels there are.
+        .with_index("label", "/payload/metadata/labels/*")
         .with_secret("/payload/data")
 }
 
 fn notes() -> Container {
-    Container::new("notes")
+    Container::new("notes").with_index("consumer", "/consumer")
+}
+
+fn replicas() -> Container {
+    Container::new("replicas")
 }
 
 // === impl Records ===
@@ -106,6 +109,7 @@ impl Records {
             consumers: consumers(),
             resources: resources(),
             notes: notes(),
+            replicas: replicas(),
         })
     }
 
@@ -152,45 +156,58 @@ impl Records {
         container: &Container,
         matching: Option<(&str, &str)>,
     ) -> Result<Vec<T>, Error> {
-        let mut found = Vec::new();
-        let mut next = None;
-        loop {
-            let mut query = Query::partition(container, &self.partition);
-            if let Some((index, value)) = matching {
-                query = query.matching(index, value);
-            }
-            if let Some(next) = next {
-                query = query.from(next);
-            }
-            let page = self.store.list(query).await?;
-            for document in page.documents {
-                found.push(document.parse()?);
-            }
-            next = page.next;
-            if next.is_none() {
-                return Ok(found);
-            }
+        let mut query = Query::partition(container, &self.partition);
+        if let Some((index, value)) = matching {
+            query = query.matching(index, value);
         }
+        self.each(query, Document::parse).await
     }
 
     pub(super) async fn of_consumer(&self, consumer: &str) -> Result<Vec<Resource>, Error> {
         self.all(&self.resources, Some(("consumer", consumer))).await
     }
 
-    /// Ids of all bundles that have to be sent.
-    pub(super) async fn noted(&self) -> Result<Vec<String>, Error> {
-        let mut ids = Vec::new();
+    /// Ids of all bundles that have to be sent, with the consumers they are for.
+    pub(super) async fn noted(&self) -> Result<Vec<(String, String)>, Error> {
+        let query = Query::partition(&self.notes, &self.partition);
+        self.each(query, |document| Ok((document.id.as_str().to_owned(), document.parse::<Note>()?.consumer)))
+            .await
+    }
+
+    /// Ids of the bundles that have to be sent to a consumer.
+    pub(super) async fn noted_for(&self, consumer: &str) -> Result<Vec<String>, Error> {
+        let query = Query::partition(&self.notes, &self.partition).matching("consumer", consumer);
+        self.each(query, |document| Ok(document.id.as_str().to_owned())).await
+    }
+
+    /// The replicas that are there.
+    pub(super) async fn replica_names(&self) -> Result<BTreeSet<String>, Error> {
+        let query = Query::partition(&self.replicas, &self.partition);
+        let names = self.each(query, |document| Ok(document.id.as_str().to_owned())).await?;
+        Ok(names.into_iter().collect())
+    }
+
+    /// What is read from all documents that a query finds.
+    async fn each<T>(
+        &self,
+        query: Query,
+        read: impl Fn(&Document) -> Result<T, Error>,
+    ) -> Result<Vec<T>, Error> {
+        let mut found = Vec::new();
         let mut next = None;
         loop {
-            let mut query = Query::partition(&self.notes, &self.partition);
-            if let Some(next) = next {
-                query = query.from(next);
+            let query = query.clone();
+            let page = self.store.list(match next {
+                Some(next) => query.from(next),
+                None => query,
+            });
+            let page = page.await?;
+            for document in &page.documents {
+                found.push(read(document)?);
             }
-            let page = self.store.list(query).await?;
-            ids.extend(page.documents.iter().map(|document| document.id.as_str().to_owned()));
             next = page.next;
             if next.is_none() {
-                return Ok(ids);
+                return Ok(found);
             }
         }
     }
@@ -221,7 +238,8 @@ impl Records {
     ) -> Result<(), Error> {
         let id = DocumentId::try_new(&resource.id)?;
         transaction.put(&self.resources, id.clone(), precondition, resource)?;
-        transaction.put(&self.notes, id, Precondition::Any, &Note { action })?;
+        let note = Note { action, consumer: resource.consumer_name.clone() };
+        transaction.put(&self.notes, id, Precondition::Any, &note)?;
         Ok(())
     }
 }

@@ -1,20 +1,35 @@
 //! What agents send.
+//!
+//! Several statuses are dealt with at once, those of one bundle in order. Where every replica hears everything, each deals
+//! with what is its own share.
+
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::time::Duration;
 
 use pilothouse_maestro_api::{Action, BundleStatus, CloudEvent, InvalidEvent, Subresource, extension};
-use pilothouse_runtime::{Clock, OnExit, Tasks};
+use pilothouse_runtime::{Clock, OnExit, TaskError, Tasks};
 use pilothouse_store::{Conflict, DocumentId, Error as StoreError, Precondition};
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 use tracing::{debug, info, warn};
 
-use crate::link::{Arrival, Happening};
+use crate::link::{Arrival, Declined, Happening};
 use crate::sequence::SequenceId;
 use crate::server::error::Refusal;
-use crate::server::metrics::{Metrics, Outcome};
+use crate::server::metrics::{Half, Metrics, Outcome};
 use crate::server::records::{Records, Resource};
 use crate::server::resync::Resync;
+use crate::server::share::Share;
 
 /// How often a status is written against others who change the same bundle.
 const ATTEMPTS: usize = 10;
+/// Statuses that are dealt with at once.
+const LANES: usize = 16;
+/// Statuses that wait in one lane.
+const WAITING: usize = 64;
+/// How long a question is remembered that was another replica's to answer: longer than it takes to miss one.
+const REMEMBERED: Duration = Duration::from_secs(30);
 
 #[derive(Clone, Debug)]
 pub(super) struct Reports {
@@ -24,58 +39,146 @@ pub(super) struct Reports {
     pub(super) metrics: Metrics,
     pub(super) resync: Resync,
     pub(super) tasks: Tasks,
+    pub(super) share: Share,
+    /// Every replica hears everything.
+    pub(super) is_broadcast: bool,
     pub(super) outbox: pilothouse_runtime::reconcile::Handle<String>,
 }
 
+/// Questions that were other replicas' to answer, the last of each consumer.
+type Unanswered = HashMap<String, (Instant, CloudEvent)>;
+
 impl Reports {
-    /// Deals with what happens, in order, until there is nothing more to come.
+    /// Deals with what happens until there is nothing more to come.
     pub(super) async fn run(self, mut happenings: mpsc::Receiver<Happening>) {
         let shutdown = self.tasks.shutdown().clone();
+        let lanes: Vec<_> = (0..LANES).map(|_| self.lane()).collect();
+        let mut unanswered = Unanswered::new();
+        let mut share = self.share.clone();
         loop {
             let happening = tokio::select! {
                 () = shutdown.requested() => return,
+                () = share.changed() => {
+                    self.share_changed(&mut unanswered);
+                    continue;
+                }
                 happening = happenings.recv() => happening,
             };
             match happening {
                 None => return,
                 Some(Happening::Connected) => {
                     self.outbox.wake_all();
-                    let resync = self.resync.clone();
-                    self.tasks.spawn("resync", OnExit::LogError, async move { resync.ask_all().await });
+                    self.resync(|resync| async move { resync.ask_all().await });
                 }
-                Some(Happening::Arrived(arrival)) => self.arrived(*arrival).await,
+                Some(Happening::Joined(consumer)) => self.joined(consumer),
+                Some(Happening::Arrived(arrival)) => self.arrived(*arrival, &lanes, &mut unanswered).await,
             }
         }
     }
 
-    async fn arrived(&self, arrival: Arrival) {
-        let event = arrival.event.clone();
-        let outcome = match event.event_type() {
-            Ok(kind) if !kind.is_ours() => return arrival.acknowledge().await,
-            Ok(kind) => match (kind.subresource, kind.action) {
-                (Subresource::Spec, Action::ResyncRequest) => {
-                    self.metrics.resyncs.inc();
-                    // Not in this task: a full answer takes a while, and other agents' statuses would wait for it.
-                    let resync = self.resync.clone();
-                    self.tasks.spawn("resync", OnExit::LogError, async move { resync.answer(&event).await });
-                    return arrival.acknowledge().await;
-                }
-                (Subresource::Status, Action::Update | Action::ResyncResponse) => self.status(event).await,
-                _ => Ok(Outcome::Unknown),
-            },
-            Err(error) => Err(error.into()),
+    /// A task for statuses. It ends when nobody sends it any.
+    fn lane(&self) -> mpsc::Sender<Arrival> {
+        let (arrivals_tx, mut arrivals) = mpsc::channel(WAITING);
+        let reports = self.clone();
+        self.tasks.spawn("report", OnExit::StopProcess, async move {
+            while let Some(arrival) = arrivals.recv().await {
+                reports.report(arrival).await;
+            }
+            Ok(())
+        });
+        arrivals_tx
+    }
+
+    /// Not in the caller's task: a full answer takes a while, and other agents would wait for it.
+    fn resync<F>(&self, work: impl FnOnce(Resync) -> F)
+    where
+        F: Future<Output = Result<(), TaskError>> + Send + 'static,
+    {
+        self.tasks.spawn("resync", OnExit::LogError, work(self.resync.clone()));
+    }
+
+    /// The agent of a consumer has come to this replica: what waits for it can be sent.
+    fn joined(&self, consumer: String) {
+        let (records, outbox) = (self.records.clone(), self.outbox.clone());
+        self.tasks.spawn("joined", OnExit::LogError, async move {
+            records.noted_for(&consumer).await?.into_iter().for_each(|id| outbox.wake(id));
+            Ok(())
+        });
+    }
+
+    /// Some consumers may be this replica's from now on: what waits is sent, and what may have been missed is asked for.
+    fn share_changed(&self, unanswered: &mut Unanswered) {
+        self.outbox.wake_all();
+        let ours = unanswered.extract_if(|consumer, _| self.share.has(consumer));
+        for (_, (_, question)) in ours.filter(|(_, (at, _))| at.elapsed() < REMEMBERED) {
+            self.resync(|resync| async move { resync.answer(&question).await });
+        }
+        if self.is_broadcast {
+            self.resync(|resync| async move { resync.ask_all().await });
+        }
+    }
+
+    async fn arrived(&self, arrival: Arrival, lanes: &[mpsc::Sender<Arrival>], unanswered: &mut Unanswered) {
+        let kind = match arrival.event.event_type() {
+            Ok(kind) => kind,
+            Err(error) => {
+                self.metrics.report(Outcome::Unreadable);
+                warn!(%error, "a status cannot be used");
+                return arrival.decline(Declined::Invalid(error.to_string())).await;
+            }
         };
-        match outcome {
-            Ok(outcome) => self.metrics.report(outcome),
+        if !kind.is_ours() {
+            return arrival.acknowledge().await;
+        }
+        let consumer = arrival.event.text(extension::CLUSTER_NAME).unwrap_or_default();
+        let is_others = self.is_broadcast && !self.share.has(&consumer);
+        match (kind.subresource, kind.action) {
+            (Subresource::Spec, Action::ResyncRequest) => {
+                self.metrics.received(Half::spec);
+                let event = arrival.event.clone();
+                if is_others {
+                    unanswered.retain(|_, (at, _)| at.elapsed() < REMEMBERED);
+                    unanswered.insert(consumer, (Instant::now(), event));
+                } else {
+                    self.resync(|resync| async move { resync.answer(&event).await });
+                }
+                arrival.acknowledge().await;
+            }
+            (Subresource::Status, Action::Update | Action::ResyncResponse) if !is_others => {
+                self.metrics.received(Half::status);
+                let mut hasher = DefaultHasher::new();
+                arrival.event.text(extension::RESOURCE_ID).hash(&mut hasher);
+                let lane = usize::try_from(hasher.finish() % LANES as u64).unwrap_or_default();
+                // A lane ends only after this task.
+                let _ = lanes[lane].send(arrival).await;
+            }
+            _ => {
+                self.metrics.report(if is_others { Outcome::Others } else { Outcome::Unknown });
+                arrival.acknowledge().await;
+            }
+        }
+    }
+
+    async fn report(&self, arrival: Arrival) {
+        let begun = Instant::now();
+        match self.status(arrival.event.clone()).await {
+            Ok(outcome) => {
+                self.metrics.report(outcome);
+                self.metrics.status_seconds.observe(begun.elapsed().as_secs_f64());
+                arrival.acknowledge().await;
+            }
             Err(Refusal::Store(error)) => {
                 warn!(error = %pilothouse_runtime::Chain(&error), "could not store a status; the next resync brings it");
+                arrival
+                    .decline(Declined::NotNow("the status could not be stored; try again".to_owned()))
+                    .await;
             }
             Err(error) => {
                 self.metrics.report(Outcome::Unreadable);
                 warn!(%error, "a status cannot be used");
+                arrival.decline(Declined::Invalid(error.to_string())).await;
             }
         }
-        arrival.acknowledge().await;
     }
 
     async fn status(&self, event: CloudEvent) -> Result<Outcome, Refusal> {
@@ -90,9 +193,7 @@ impl Reports {
             let Some((document, mut resource)) = self.records.resource(&id).await? else {
                 debug!(resource = id, consumer, "a status of an unknown bundle");
                 if !status.is_deleted() {
-                    let resync = self.resync.clone();
-                    let taking_back = async move { resync.take_back(&consumer, &id, version).await };
-                    self.tasks.spawn("resync", OnExit::LogError, taking_back);
+                    self.resync(|resync| async move { resync.take_back(&consumer, &id, version).await });
                 }
                 return Ok(Outcome::Unknown);
             };
@@ -109,14 +210,20 @@ impl Reports {
             if let Some(metadata) = resource.payload.get("metadata") {
                 stored["metadata"] = metadata.clone();
             }
-            resource.status = Some(stored);
+            let is_first = resource.status.replace(stored).is_none();
             resource.updated_at = self.clock.now();
             let store = &self.records.store;
             let (container, partition) = (&self.records.resources, &self.records.partition);
             let document_id = DocumentId::try_new(&id)?;
             let precondition = Precondition::Etag(document.etag);
             match store.put(container, partition, document_id.clone(), precondition, &resource).await {
-                Ok(_) if !is_deleted => return Ok(Outcome::Stored),
+                Ok(_) if !is_deleted => {
+                    if is_first {
+                        let waited = resource.updated_at.duration_since(resource.created_at);
+                        self.metrics.first_status_seconds.observe(waited.as_secs_f64());
+                    }
+                    return Ok(Outcome::Stored);
+                }
                 Ok(_) => {
                     // Two steps: whoever follows the bundle sees its last status before it is gone. Should the second be
                     // lost, the agent is asked again after its next connection, and answers the same.
@@ -171,7 +278,6 @@ mod tests {
             source: "cs".into(),
             consumer_name: "c1".into(),
             version: 2,
-            cluster: None,
             created_at: Timestamp::UNIX_EPOCH,
             updated_at: Timestamp::UNIX_EPOCH,
             deleted_at: None,

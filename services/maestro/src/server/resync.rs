@@ -10,11 +10,14 @@ use pilothouse_maestro_api::{
     Action, CloudEvent, EventType, ResourceVersionList, StatusHash, StatusHashList, Subresource, extension,
 };
 use pilothouse_runtime::{Chain, Clock, TaskError};
+use tokio::time::Instant;
 use tracing::{debug, info};
 
 use crate::link::{Link, LinkError};
 use crate::server::bundle;
+use crate::server::metrics::{Half, Metrics};
 use crate::server::records::{ConsumerRecord, Records, Resource};
+use crate::server::share::Share;
 use crate::{status_hash, topic};
 
 /// Hashes in one question.
@@ -28,10 +31,12 @@ pub(super) struct Resync {
     pub(super) link: Link,
     pub(super) clock: Clock,
     pub(super) source_id: String,
+    pub(super) share: Share,
+    pub(super) metrics: Metrics,
 }
 
 impl Resync {
-    /// Asks all agents for the statuses that are not known here.
+    /// Asks all agents of this replica's share for the statuses that are not known here.
     pub(super) async fn ask_all(&self) -> Result<(), TaskError> {
         let consumers: Vec<ConsumerRecord> = self.records.all(&self.records.consumers, None).await?;
         let mut known: BTreeMap<String, Vec<StatusHash>> =
@@ -44,7 +49,7 @@ impl Resync {
                 .or_default()
                 .push(StatusHash { resource_id: resource.id, status_hash });
         }
-        for (consumer, hashes) in known {
+        for (consumer, hashes) in known.into_iter().filter(|(consumer, _)| self.share.has(consumer)) {
             match self.ask(&consumer, &hashes, false).await {
                 Ok(()) => {}
                 // The next connection asks again.
@@ -71,6 +76,7 @@ impl Resync {
                 event = event.with(extension::SOLICITED, "true");
             }
             self.link.publish(topic::source_events(&self.source_id, consumer), &event).await?;
+            self.metrics.sent(Half::status);
         }
         debug!(consumer, "asked for statuses");
         Ok(())
@@ -78,6 +84,7 @@ impl Resync {
 
     /// Answers an agent that asks for the bundles it does not know.
     pub(super) async fn answer(&self, event: &CloudEvent) -> Result<(), TaskError> {
+        let begun = Instant::now();
         let consumer = event.required(extension::CLUSTER_NAME)?;
         let asked: ResourceVersionList = event.payload()?;
         let resources = self.records.of_consumer(&consumer).await?;
@@ -89,11 +96,16 @@ impl Resync {
         let sent = futures::stream::iter(events)
             .map(|event| {
                 let topic = topic.clone();
-                async move { self.link.publish(topic, &event).await }
+                async move {
+                    let sent = self.link.publish(topic, &event).await;
+                    self.metrics.sent(Half::spec);
+                    sent
+                }
             })
             .buffer_unordered(CONCURRENCY)
             .try_for_each(|()| async { Ok(()) })
             .await;
+        self.metrics.resync_seconds.observe(begun.elapsed().as_secs_f64());
         let asked = match sent {
             Ok(()) if resources.is_empty() => return Ok(()),
             Ok(()) => {

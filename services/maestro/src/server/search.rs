@@ -144,11 +144,22 @@ impl Expression {
             {
                 Some(text)
             }
-            Self::Contains { field: found, value } => {
-                // `labels @> {"k":"v"}` is `labels ->> 'k' = 'v'`.
-                let (last, parents) = field.path.split_last()?;
-                let is_parent = found.column == field.column && found.path == parents;
-                value.get(last).filter(|_| is_parent).and_then(Value::as_str)
+            _ => None,
+        }
+    }
+
+    /// Something below `parent` that has to have this value in every row that is selected: its name, and the value.
+    pub(super) fn requires_below(&self, parent: &Field) -> Option<(&str, &str)> {
+        match self {
+            Self::And(one, other) => one.requires_below(parent).or_else(|| other.requires_below(parent)),
+            Self::Compare { field, comparison: Comparison::Equal, value: Literal::Text(text) } => {
+                let (name, path) = field.path.split_last()?;
+                (field.column == parent.column && path == parent.path).then_some((name, text))
+            }
+            // `labels @> {"k":"v"}` is `labels ->> 'k' = 'v'`.
+            Self::Contains { field, value } if field == parent => {
+                let mut members = value.as_object()?.iter();
+                members.find_map(|(name, value)| Some((name.as_str(), value.as_str()?)))
             }
             _ => None,
         }

@@ -9,9 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures::Stream;
-use pilothouse_maestro_api::{
-    BundleStatus, CloudEvent, HEARTBEAT, InvalidEvent, StatusHashList, extension, proto,
-};
+use pilothouse_maestro_api::{BundleStatus, CloudEvent, InvalidEvent, StatusHashList, extension, proto};
 use pilothouse_runtime::Shutdown;
 use pilothouse_store::{Change, Feed};
 use prometheus_client::metrics::gauge::Gauge;
@@ -21,6 +19,7 @@ use tracing::{info, warn};
 use uuid::Uuid;
 
 use crate::server::error::Refusal;
+use crate::server::grpc::heartbeat;
 use crate::server::metrics::Metrics;
 use crate::server::records::{Records, Resource};
 use crate::server::resync::hash_of;
@@ -212,16 +211,4 @@ fn status_event(resource: &Resource) -> Result<Option<CloudEvent>, Refusal> {
         event = event.with(extension::CORRELATION_ID, id);
     }
     Ok(Some(event))
-}
-
-fn heartbeat() -> CloudEvent {
-    CloudEvent {
-        id: Uuid::new_v4().to_string(),
-        source: String::new(),
-        kind: HEARTBEAT.to_owned(),
-        time: None,
-        content_type: None,
-        extensions: Default::default(),
-        data: Default::default(),
-    }
 }

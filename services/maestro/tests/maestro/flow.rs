@@ -8,7 +8,7 @@ use crate::cluster::PATIENCE;
 use crate::world::{BrokerPart, CONSUMER, SOURCE, Server, World, map, shows, until, work};
 
 /// From the source to the cluster and back, and out again.
-async fn story(world: &World) {
+pub(crate) async fn story(world: &World) {
     let source = &world.server.source;
     let mut events = source.subscribe().await.unwrap();
     source.work_create(&work("one", "1")).await.unwrap();

@@ -2,11 +2,15 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
+mod access;
 mod cluster;
+mod dialled;
 mod faults;
 mod flow;
 mod original;
 mod outages;
 mod packets;
 mod proxy;
+mod replicas;
+mod rest;
 mod world;

@@ -148,6 +148,28 @@ fn masked(value: Value) -> Value {
 }
 
 impl Recorder {
+    /// The bundle that the next event of this type is about.
+    pub(crate) async fn next_id(&mut self, kind: &str) -> String {
+        loop {
+            let heard = tokio::time::timeout(PATIENCE, self.heard.recv());
+            let seen = heard.await.unwrap_or_else(|_| panic!("no {kind}")).unwrap();
+            if seen.property("ce-type").ends_with(kind) {
+                return seen.property("ce-resourceid").to_owned();
+            }
+        }
+    }
+
+    /// The bundles of all further events of this type that have been heard by now.
+    pub(crate) fn rest(&mut self, kind: &str) -> Vec<String> {
+        let mut ids = Vec::new();
+        while let Ok(seen) = self.heard.try_recv() {
+            if seen.property("ce-type").ends_with(kind) {
+                ids.push(seen.property("ce-resourceid").to_owned());
+            }
+        }
+        ids
+    }
+
     pub(crate) async fn start(port: u16) -> Self {
         let mut options = MqttOptions::new("recorder", ("127.0.0.1".to_owned(), port));
         // Longer than anything that keeps the test's thread busy.

@@ -10,7 +10,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
 use pilothouse_broker::Authorizer;
 use pilothouse_http::{ClientBuilder, Health, ListenerConfig};
-use pilothouse_maestro::{BrokerConfig, agent, server};
+use pilothouse_maestro::{BrokerConfig, BrokerKind, agent, server};
 use pilothouse_maestro_api::{ManifestBundle, RestClient, SourceClient, StatusEvent, Subscription, Work};
 use pilothouse_runtime::{Clock, OnExit, Reason, Shutdown, Tasks};
 use pilothouse_store::{Keyring, Location, Options, Store};
@@ -42,6 +42,8 @@ pub(crate) struct World {
 }
 
 pub(crate) struct BrokerPart {
+    /// Where agents dial the server, if there is no broker.
+    pub(crate) kind: BrokerKind,
     pub(crate) port: u16,
     part: Option<Part>,
     mosquitto: Option<Running>,
@@ -66,6 +68,15 @@ pub(crate) struct Server {
     pub(crate) source: SourceClient,
     pub(crate) rest_url: String,
     pub(crate) grpc: SocketAddr,
+    /// What ours says of itself.
+    pub(crate) inside: Option<Inside>,
+}
+
+/// Where a server of ours says how it is.
+pub(crate) struct Inside {
+    pub(crate) registry: Registry,
+    pub(crate) health: Health,
+    pub(crate) health_address: Option<SocketAddr>,
 }
 
 impl Part {
@@ -108,17 +119,29 @@ impl World {
 
     pub(crate) async fn with(broker: BrokerPart, folder: &Path) -> Self {
         let cluster = Cluster::start().await;
-        let server = Server::start(folder, broker.port).await;
-        let agent = Some(start_agent(&cluster, broker.port).await);
+        let server = broker.server(folder).await;
+        let agent = Some(broker.agent(&cluster).await);
         Self { cluster, broker, agent, server }
     }
 
     pub(crate) async fn restart_agent(&mut self) {
-        self.agent = Some(start_agent(&self.cluster, self.broker.port).await);
+        self.agent = Some(self.broker.agent(&self.cluster).await);
     }
 
     pub(crate) fn maps(&self) -> Api<ConfigMap> {
         Api::namespaced(self.cluster.client.clone(), "default")
+    }
+
+    /// Waits until the server knows nothing of a work any more.
+    pub(crate) async fn until_forgotten(&self, name: &str) {
+        let id = pilothouse_maestro_api::work_uid(SOURCE, CONSUMER, name).to_string();
+        eventually("the bundle is forgotten", PATIENCE, || async {
+            match self.server.rest.resource_bundle_get(&id).await {
+                Ok(None) => Ok(()),
+                other => Err(format!("{other:?}")),
+            }
+        })
+        .await;
     }
 
     /// Waits until an object has this content; `None` for being gone.
@@ -151,7 +174,7 @@ impl BrokerPart {
         let service = pilothouse_broker::Service::build(config, deps).await.unwrap();
         let port = service.local_address().port();
         let part = Part::spawn("broker", |shutdown| service.run(shutdown));
-        Self { port, part: Some(part), mosquitto: None, registry }
+        Self { kind: BrokerKind::Mqtt, port, part: Some(part), mosquitto: None, registry }
     }
 
     /// Whether Mosquitto is on this machine; if not, the test was noted as skipped and should return.
@@ -176,7 +199,41 @@ impl BrokerPart {
             tokio::net::TcpStream::connect(("127.0.0.1", port)).await.map(drop)
         })
         .await;
-        Self { port, part: None, mosquitto: Some(running), registry: Registry::default() }
+        Self {
+            kind: BrokerKind::Mqtt,
+            port,
+            part: None,
+            mosquitto: Some(running),
+            registry: Registry::default(),
+        }
+    }
+
+    /// None: agents dial the server, which listens for them on a port that stays the same.
+    pub(crate) fn dialled() -> Self {
+        let port = free_port();
+        Self { kind: BrokerKind::Grpc, port, part: None, mosquitto: None, registry: Registry::default() }
+    }
+
+    /// A server over this broker, or over none.
+    pub(crate) async fn server(&self, folder: &Path) -> Server {
+        match self.kind {
+            BrokerKind::Mqtt => Server::start(folder, self.port).await,
+            BrokerKind::Grpc => {
+                let config = server::Config {
+                    broker: BrokerConfig { kind: BrokerKind::Grpc, ..BrokerConfig::default() },
+                    grpc_broker: ListenerConfig::loopback(self.port),
+                    ..server_config([0, 0])
+                };
+                Server::configured(folder, &Storage::Sqlite, config).await
+            }
+        }
+    }
+
+    /// An agent over this broker, or over none.
+    pub(crate) async fn agent(&self, cluster: &Cluster) -> Part {
+        let config =
+            BrokerConfig { kind: self.kind, ..broker_config(self.port, "local-cluster-work-agent-client") };
+        start_agent_with(cluster, "maestro", config).await
     }
 
     /// Waits until so many subscriptions stand.
@@ -219,15 +276,21 @@ impl Server {
     }
 
     async fn launch(folder: &Path, broker: u16, ports: [u16; 2], storage: &Storage) -> Self {
+        let config = server::Config { broker: broker_config(broker, "maestro"), ..server_config(ports) };
+        Self::configured(folder, storage, config).await
+    }
+
+    /// As it is configured.
+    pub(crate) async fn configured(folder: &Path, storage: &Storage, config: server::Config) -> Self {
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let (path, storage) = (folder.to_str().unwrap().to_owned(), storage.clone());
         let started = runtime.handle().clone().spawn_blocking(move || {
-            tokio::runtime::Handle::current().block_on(run_server(path, broker, ports, storage))
+            tokio::runtime::Handle::current().block_on(run_server(path, storage, config))
         });
-        let (rest, grpc) = started.await.unwrap();
+        let (rest, grpc, inside) = started.await.unwrap();
         let mut server = Self::at(rest, grpc);
-        server.runtime = Some(runtime);
+        (server.runtime, server.inside) = (Some(runtime), Some(inside));
         server
     }
 
@@ -248,6 +311,7 @@ impl Server {
             source: SourceClient::try_new(&format!("http://{grpc}"), SOURCE, Clock::system()).unwrap(),
             rest_url,
             grpc,
+            inside: None,
         }
     }
 
@@ -268,13 +332,22 @@ impl Drop for Server {
     }
 }
 
+/// A server for the consumer of the tests, on these ports, of REST and of gRPC.
+pub(crate) fn server_config(ports: [u16; 2]) -> server::Config {
+    server::Config {
+        rest: ListenerConfig::loopback(ports[0]),
+        grpc: ListenerConfig::loopback(ports[1]),
+        consumers: vec![CONSUMER.to_owned()],
+        ..server::Config::default()
+    }
+}
+
 /// Builds a server and leaves it running in the runtime of the caller.
 async fn run_server(
     folder: String,
-    broker: u16,
-    ports: [u16; 2],
     storage: Storage,
-) -> (SocketAddr, SocketAddr) {
+    config: server::Config,
+) -> (SocketAddr, SocketAddr, Inside) {
     let shutdown = Shutdown::new();
     let location = match storage {
         Storage::Sqlite => Location::sqlite(format!("{folder}/maestro.db")),
@@ -283,25 +356,15 @@ async fn run_server(
     let mut options = Options::new(location, server::catalog(), shutdown.clone());
     options.keyring = Some(Keyring::open_or_create(format!("{folder}/keyring")).unwrap());
     let store = Store::open(options).await.unwrap();
-    let config = server::Config {
-        rest: ListenerConfig::loopback(ports[0]),
-        grpc: ListenerConfig::loopback(ports[1]),
-        broker: broker_config(broker, "maestro"),
-        consumers: vec![CONSUMER.to_owned()],
-        ..server::Config::default()
-    };
-    let mut registry = Registry::default();
-    let deps = server::Deps {
-        store,
-        clock: Clock::system(),
-        health: Health::new(shutdown.clone()),
-        registry: &mut registry,
-    };
+    let (mut registry, health) = (Registry::default(), Health::new(shutdown.clone()));
+    let deps =
+        server::Deps { store, clock: Clock::system(), health: health.clone(), registry: &mut registry };
     let service = server::Service::build(config, deps).await.unwrap();
-    let addresses = (service.rest_address(), service.grpc_address());
+    let inside = Inside { registry, health, health_address: service.health_address() };
+    let (rest, grpc) = (service.rest_address(), service.grpc_address());
     let tasks = Tasks::new("test", shutdown.clone());
     tasks.spawn("server", OnExit::LogError, async move { Ok(service.run(shutdown).await?) });
-    addresses
+    (rest, grpc, inside)
 }
 
 pub(crate) async fn start_agent(cluster: &Cluster, broker: u16) -> Part {
@@ -310,8 +373,13 @@ pub(crate) async fn start_agent(cluster: &Cluster, broker: u16) -> Part {
 
 /// An agent whose works come from this hub.
 pub(crate) async fn start_agent_of(cluster: &Cluster, broker: u16, hub: &str) -> Part {
+    start_agent_with(cluster, hub, broker_config(broker, "local-cluster-work-agent-client")).await
+}
+
+/// An agent whose works come from this hub, this way.
+pub(crate) async fn start_agent_with(cluster: &Cluster, hub: &str, broker: BrokerConfig) -> Part {
     let config = agent::Config {
-        broker: broker_config(broker, "local-cluster-work-agent-client"),
+        broker,
         consumer: CONSUMER.to_owned(),
         hub: hub.to_owned(),
         ..agent::Config::default()
@@ -327,7 +395,7 @@ pub(crate) async fn start_agent_of(cluster: &Cluster, broker: u16, hub: &str) ->
     Part::spawn("agent", |shutdown| service.run(shutdown))
 }
 
-fn broker_config(port: u16, client_id: &str) -> BrokerConfig {
+pub(crate) fn broker_config(port: u16, client_id: &str) -> BrokerConfig {
     BrokerConfig {
         host: format!("127.0.0.1:{port}"),
         client_id: client_id.to_owned(),

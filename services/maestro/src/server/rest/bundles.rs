@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::list::ListQuery;
 use super::{Api, Refused, operation_id};
 use crate::server::error::Refusal;
-use crate::server::records::{CLUSTER_LABEL, Resource};
+use crate::server::records::Resource;
 use crate::server::search::{self, Expression, Field};
 
 pub(super) async fn get(
@@ -31,7 +31,7 @@ pub(super) async fn delete(
     Path(id): Path<String>,
     headers: HeaderMap,
 ) -> Result<StatusCode, Refused> {
-    let deleted = api.bundles.delete(&id).await;
+    let deleted = api.bundles.delete(&id, None).await;
     deleted.map(|()| StatusCode::NO_CONTENT).map_err(|refusal| Refused(refusal, operation_id(&headers)))
 }
 
@@ -60,12 +60,11 @@ async fn find(api: &Api, query: &ListQuery) -> Result<Vec<Resource>, Refusal> {
 
 /// The index that leaves the least to look at.
 fn index(search: &Expression) -> Option<(&'static str, String)> {
-    let label = Field::new("payload", &["metadata", "labels", CLUSTER_LABEL]);
-    let candidates = [
-        ("cluster", label),
-        ("consumer", Field::new("consumer_name", &[])),
-        ("source", Field::new("source", &[])),
-    ];
+    let labels = Field::new("payload", &["metadata", "labels"]);
+    if let Some((name, value)) = search.requires_below(&labels) {
+        return Some(("label", format!("{name}={value}")));
+    }
+    let candidates = [("consumer", Field::new("consumer_name", &[])), ("source", Field::new("source", &[]))];
     candidates.iter().find_map(|(name, field)| Some((*name, search.requires(field)?.to_owned())))
 }
 

@@ -11,12 +11,11 @@ async fn compare(role: Role) {
     let Some(stage) = Stage::set(role, broker).await else { return };
     let mut recorder = recorder.unwrap();
     let Stage { mut world, original, role, folder } = stage;
-    let port = world.broker.port;
     let restart_agent = async |world: &mut crate::world::World| {
-        world.agent = Some(Stage::agent(role, &original, &world.cluster, port).await);
+        world.agent = Some(Stage::agent(role, &original, &world.cluster, &world.broker).await);
     };
     let restart_server = async |world: &mut crate::world::World| {
-        world.server = Stage::server(role, &original, folder.path(), port).await;
+        world.server = Stage::server(role, &original, folder.path(), &world.broker).await;
     };
     make_all_happen(&mut world, &mut recorder, restart_agent, restart_server).await;
     match role {

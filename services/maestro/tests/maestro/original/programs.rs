@@ -4,28 +4,33 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use pilothouse_maestro::BrokerKind;
 use pilothouse_maestro_api::Consumer;
 use pilothouse_test_support::maestro::Maestro;
 use pilothouse_test_support::process::{Running, free_port};
 use pilothouse_test_support::{eventually, postgres};
 
 use crate::cluster::{Cluster, PATIENCE};
-use crate::world::{CONSUMER, Part, SOURCE, Server};
+use crate::world::{BrokerPart, CONSUMER, Part, SOURCE, Server};
 
 /// What the original's programs are started with.
 pub(super) struct Original {
     maestro: Maestro,
     folder: PathBuf,
+    kind: BrokerKind,
+    /// The broker's, or, without one, the server's for agents.
     broker: u16,
     /// The server's: REST, gRPC, metrics, health. The same after a restart.
     ports: [u16; 4],
 }
 
 impl Original {
-    /// With a broker on this port. `None` if the programs are not there.
-    pub(super) fn find(folder: &Path, broker: u16) -> Option<Self> {
+    /// With this broker. `None` if the programs are not there.
+    pub(super) fn find(folder: &Path, broker: &BrokerPart) -> Option<Self> {
         let maestro = Maestro::find()?;
-        Some(Self { maestro, folder: folder.to_owned(), broker, ports: [0; 4].map(|_| free_port()) })
+        let BrokerPart { kind, port, .. } = *broker;
+        let ports = [0; 4].map(|_| free_port());
+        Some(Self { maestro, folder: folder.to_owned(), kind, broker: port, ports })
     }
 
     /// An empty database, with the tables in it. `None` without PostgreSQL.
@@ -54,9 +59,14 @@ impl Original {
         std::fs::write(&file, config).unwrap();
         let [rest, grpc, metrics, health] = self.ports;
         let mut command = self.command("server");
+        match self.kind {
+            BrokerKind::Mqtt => command.arg(format!("--message-broker-config-file={}", file.display())),
+            BrokerKind::Grpc => command
+                .arg("--message-broker-type=grpc")
+                .arg(format!("--grpc-broker-bindport={}", self.broker)),
+        };
         command
             .args(self.database())
-            .arg(format!("--message-broker-config-file={}", file.display()))
             .args(["--client-id=maestro-original", "--subscription-type=broadcast", "--heartbeat-interval=3"])
             .arg("--server-hostname=127.0.0.1")
             .arg(format!("--http-server-bindport={rest}"))
@@ -86,13 +96,18 @@ impl Original {
             topic("sourceevents"),
             topic("agentevents")
         );
+        let (driver, config) = match self.kind {
+            BrokerKind::Mqtt => ("mqtt", config),
+            BrokerKind::Grpc => ("grpc", format!("url: 127.0.0.1:{}\n", self.broker)),
+        };
         let (file, kubeconfig) = (self.folder.join("agent.yaml"), self.folder.join("kubeconfig"));
         std::fs::write(&file, config).unwrap();
         std::fs::write(&kubeconfig, cluster.kubeconfig()).unwrap();
         let mut command = self.command("agent");
         command
             .arg(format!("--kubeconfig={}", kubeconfig.display()))
-            .args(["--namespace=default", "--workload-source-driver=mqtt", "--status-sync-interval=1s"])
+            .args(["--namespace=default", "--status-sync-interval=1s"])
+            .arg(format!("--workload-source-driver={driver}"))
             .arg(format!("--listen=127.0.0.1:{}", free_port()))
             .arg(format!("--consumer-name={CONSUMER}"))
             .arg(format!("--workload-source-config={}", file.display()))

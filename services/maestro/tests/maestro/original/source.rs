@@ -72,7 +72,7 @@ fn manifest_work(content: &str) -> Value {
 async fn the_originals_source_is_served_by_our_server() {
     let folder = tempfile::tempdir().unwrap();
     let broker = BrokerPart::ours(0).await;
-    let Some(original) = Original::find(folder.path(), broker.port) else { return };
+    let Some(original) = Original::find(folder.path(), &broker) else { return };
     let cluster = Cluster::start().await;
     let ports = [free_port(), free_port()];
     let server = Server::start_at(folder.path(), broker.port, ports).await;

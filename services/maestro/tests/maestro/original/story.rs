@@ -6,9 +6,7 @@ use serde_json::json;
 
 use super::programs::Original;
 use crate::cluster::{Cluster, PATIENCE};
-use crate::world::{
-    BrokerPart, CONSUMER, SOURCE, Server, World, shows, start_agent, start_agent_of, until, work,
-};
+use crate::world::{BrokerPart, CONSUMER, SOURCE, Server, World, shows, start_agent_of, until, work};
 
 /// Which part the original plays.
 #[derive(Clone, Copy, PartialEq)]
@@ -32,13 +30,13 @@ impl Stage {
     ) -> Option<Self> {
         let folder = tempfile::tempdir().unwrap();
         let broker = broker(folder.path()).await;
-        let original = Original::find(folder.path(), broker.port)?;
+        let original = Original::find(folder.path(), &broker)?;
         if role == Role::Server {
             original.prepare_database()?;
         }
         let cluster = Cluster::start().await;
-        let server = Self::server(role, &original, folder.path(), broker.port).await;
-        let agent = Some(Self::agent(role, &original, &cluster, broker.port).await);
+        let server = Self::server(role, &original, folder.path(), &broker).await;
+        let agent = Some(Self::agent(role, &original, &cluster, &broker).await);
         Some(Self { world: World { cluster, broker, agent, server }, original, role, folder })
     }
 
@@ -46,28 +44,28 @@ impl Stage {
         role: Role,
         original: &Original,
         folder: &std::path::Path,
-        broker: u16,
+        broker: &BrokerPart,
     ) -> Server {
-        if role == Role::Server { original.server().await } else { Server::start(folder, broker).await }
+        if role == Role::Server { original.server().await } else { broker.server(folder).await }
     }
 
     pub(super) async fn agent(
         role: Role,
         original: &Original,
         cluster: &Cluster,
-        broker: u16,
+        broker: &BrokerPart,
     ) -> crate::world::Part {
-        if role == Role::Agent { original.agent(cluster) } else { start_agent(cluster, broker).await }
+        if role == Role::Agent { original.agent(cluster) } else { broker.agent(cluster).await }
     }
 
     async fn restart_server(&mut self) {
-        let port = self.world.broker.port;
-        self.world.server = Self::server(self.role, &self.original, self.folder.path(), port).await;
+        let broker = &self.world.broker;
+        self.world.server = Self::server(self.role, &self.original, self.folder.path(), broker).await;
     }
 
     async fn restart_agent(&mut self) {
         let World { cluster, broker, .. } = &self.world;
-        self.world.agent = Some(Self::agent(self.role, &self.original, cluster, broker.port).await);
+        self.world.agent = Some(Self::agent(self.role, &self.original, cluster, broker).await);
     }
 
     /// Waits until the server knows that a version of a work was applied with this content.
@@ -83,17 +81,6 @@ impl Stage {
                 && status.status.is_true("Applied")
                 && found == Some(json!({"k": content}));
             if is_it { Ok(()) } else { Err(format!("{bundle:?}")) }
-        })
-        .await;
-    }
-
-    async fn until_forgotten(&self, name: &str) {
-        let id = work_uid(SOURCE, CONSUMER, name).to_string();
-        eventually("the bundle is forgotten", PATIENCE, || async {
-            match self.world.server.rest.resource_bundle_get(&id).await {
-                Ok(None) => Ok(()),
-                other => Err(format!("{other:?}")),
-            }
         })
         .await;
     }
@@ -132,7 +119,7 @@ impl Stage {
         self.world.until_map("two", Some("1")).await;
         self.world.until_map("doomed", None).await;
         self.until_status("one", 3, "3").await;
-        self.until_forgotten("doomed").await;
+        self.world.until_forgotten("doomed").await;
         drop(events);
 
         // The server is away while the agent goes on: somebody changes what is only created, not kept as it is.
@@ -146,7 +133,7 @@ impl Stage {
         for name in ["one", "two", "kept"] {
             source.work_delete(&work(name, "")).await.unwrap();
             self.world.until_map(name, None).await;
-            self.until_forgotten(name).await;
+            self.world.until_forgotten(name).await;
         }
     }
 }
@@ -201,6 +188,24 @@ async fn our_server_and_the_original_agent_understand_each_other_over_mosquitto(
     }
 }
 
+async fn dialled(_: &std::path::Path) -> BrokerPart {
+    BrokerPart::dialled()
+}
+
+#[tokio::test]
+async fn original_server_and_our_agent_that_dials_it_understand_each_other() {
+    if let Some(stage) = Stage::set(Role::Server, dialled).await {
+        stage.play().await;
+    }
+}
+
+#[tokio::test]
+async fn our_server_and_the_original_agent_that_dials_it_understand_each_other() {
+    if let Some(stage) = Stage::set(Role::Agent, dialled).await {
+        stage.play().await;
+    }
+}
+
 /// The records of what was applied are one and the same, where ours is told the address that the original went by.
 #[tokio::test]
 async fn our_agent_takes_over_from_the_original_on_a_live_cluster() {
@@ -223,7 +228,7 @@ async fn our_agent_takes_over_from_the_original_on_a_live_cluster() {
     let (cluster, port) = (&stage.world.cluster, stage.world.broker.port);
     stage.world.agent = Some(start_agent_of(cluster, port, &format!("127.0.0.1:{port}")).await);
     stage.world.until_map("goes", None).await;
-    stage.until_forgotten("goes").await;
+    stage.world.until_forgotten("goes").await;
     source.work_create(&work("new", "1")).await.unwrap();
     stage.until_status("new", 1, "1").await;
     let goes = work_uid(SOURCE, CONSUMER, "goes").to_string();

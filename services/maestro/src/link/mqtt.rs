@@ -1,0 +1,186 @@
+//! A client of an MQTT broker.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use pilothouse_maestro_api::CloudEvent;
+use pilothouse_runtime::{Chain, Clock, OnExit, Policy, Tasks};
+use rumqttc::mqttbytes::v5::SubscribeReasonCode;
+use rumqttc::{
+    AckMode, AsyncClient, Event, MqttOptions, Packet, Publish, PublishOptions, PublishProperties,
+    PublishResult, QoS, TlsConfiguration, Transport,
+};
+use tokio::sync::{mpsc, watch};
+use tracing::{debug, info, warn};
+
+use super::{Arrival, BrokerConfig, Happening, LinkError, LinkSetupError, Receipt};
+
+/// How long the broker may take to acknowledge.
+const ACKNOWLEDGEMENT: Duration = Duration::from_secs(10);
+/// Messages that may arrive before the first of them was dealt with.
+const RECEIVE_MAXIMUM: u16 = 256;
+/// What a status with a whole bundle may come to.
+const PACKET_LIMIT: u32 = 16 << 20;
+
+/// The connection there is, if there is one. A cheap handle.
+#[derive(Clone, Debug)]
+pub(super) struct Session {
+    current: watch::Receiver<Option<AsyncClient>>,
+}
+
+/// Connects, and connects again, until shutdown.
+pub(super) fn spawn(
+    config: &BrokerConfig,
+    filter: String,
+    clock: &Clock,
+    tasks: &Tasks,
+    happenings: mpsc::Sender<Happening>,
+) -> Result<Session, LinkSetupError> {
+    let options = options(config, clock)?;
+    let (current_tx, current) = watch::channel(None);
+    let shutdown = tasks.shutdown().clone();
+    let host = config.host.clone();
+    tasks.spawn("mqtt", OnExit::StopProcess, async move {
+        let mut delays = Policy::RECONNECT.delays();
+        loop {
+            let ended = tokio::select! {
+                () = shutdown.requested() => {
+                    leave(&current_tx).await;
+                    return Ok(());
+                }
+                ended = session(&options, &filter, &current_tx, &happenings) => ended,
+            };
+            // Once per connection that was lost; attempts in vain are routine.
+            if current_tx.send_replace(None).is_some() {
+                delays.reset();
+                warn!(broker = host, error = %Chain(ended.as_ref()), "lost the broker");
+            } else {
+                debug!(broker = host, error = %Chain(ended.as_ref()), "the broker is not there");
+            }
+            let delay = delays.next().unwrap_or_default();
+            tokio::select! {
+                () = shutdown.requested() => return Ok(()),
+                () = tokio::time::sleep(delay) => {}
+            }
+        }
+    });
+    Ok(Session { current })
+}
+
+// === impl Session ===
+
+impl Session {
+    /// Sends a message and waits for the broker to have it.
+    pub(super) async fn publish(&self, topic: String, event: &CloudEvent) -> Result<(), LinkError> {
+        let client = self.current.borrow().clone().ok_or(LinkError::Down)?;
+        let properties = PublishProperties {
+            content_type: event.content_type.clone(),
+            user_properties: event.to_properties(),
+            ..PublishProperties::default()
+        };
+        let options = PublishOptions::new(QoS::AtLeastOnce).properties(properties);
+        let unacknowledged = || LinkError::Unacknowledged { topic: topic.clone() };
+        let send = async {
+            let notice = client
+                .publish_tracked(topic.clone(), event.data.clone(), options)
+                .await
+                .map_err(|_| LinkError::Down)?;
+            notice.wait_async().await.map_err(|_| unacknowledged())
+        };
+        match tokio::time::timeout(ACKNOWLEDGEMENT, send).await.map_err(|_| unacknowledged())?? {
+            PublishResult::Qos1(answer) if answer.reason as u8 >= 0x80 => {
+                Err(LinkError::Refused { topic, reason: format!("{:?}", answer.reason) })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    pub(super) fn is_up(&self) -> bool {
+        self.current.borrow().is_some()
+    }
+}
+
+async fn leave(current: &watch::Sender<Option<AsyncClient>>) {
+    if let Some(client) = current.send_replace(None) {
+        // The event loop is gone with its future; closing the socket is all that is left to do.
+        drop(client);
+    }
+}
+
+/// One connection, to its end.
+async fn session(
+    options: &MqttOptions,
+    filter: &str,
+    current: &watch::Sender<Option<AsyncClient>>,
+    happenings: &mpsc::Sender<Happening>,
+) -> Box<dyn std::error::Error + Send + Sync> {
+    let (client, mut events) = AsyncClient::builder(options.clone()).capacity(256).build();
+    if let Err(error) = client.try_subscribe(filter, QoS::AtLeastOnce) {
+        return error.into();
+    }
+    loop {
+        let packet = match events.poll().await {
+            Ok(Event::Incoming(packet)) => packet,
+            Ok(_) => continue,
+            Err(error) => return error.into(),
+        };
+        let happening = match packet {
+            Packet::SubAck(answer) => {
+                let refused =
+                    answer.return_codes.iter().find(|code| !matches!(code, SubscribeReasonCode::Success(_)));
+                if let Some(code) = refused {
+                    return format!("the broker refused a subscription ({code:?})").into();
+                }
+                info!("connected to the broker");
+                current.send_replace(Some(client.clone()));
+                Happening::Connected
+            }
+            Packet::Publish(publish) => match read(&publish) {
+                Ok(event) => {
+                    let receipt = Receipt::Mqtt(Box::new(publish), client.clone());
+                    Happening::Arrived(Box::new(Arrival { event, receipt }))
+                }
+                Err(error) => {
+                    warn!(topic = %String::from_utf8_lossy(&publish.topic), error = %Chain(&error), "not an event");
+                    let _ = client.try_ack(&publish);
+                    continue;
+                }
+            },
+            _ => continue,
+        };
+        if happenings.send(happening).await.is_err() {
+            return "nobody listens any more".into();
+        }
+    }
+}
+
+fn read(publish: &Publish) -> Result<CloudEvent, pilothouse_maestro_api::InvalidEvent> {
+    let properties = publish.properties.as_ref();
+    let pairs = properties.into_iter().flat_map(|properties| &properties.user_properties);
+    CloudEvent::from_properties(
+        properties.and_then(|properties| properties.content_type.as_deref()),
+        pairs.map(|(name, value)| (name.as_str(), value.as_str())),
+        publish.payload.clone(),
+    )
+}
+
+fn options(config: &BrokerConfig, clock: &Clock) -> Result<MqttOptions, LinkSetupError> {
+    let refused = || LinkSetupError::Address(config.host.clone());
+    let (host, port) = config.host.rsplit_once(':').ok_or_else(refused)?;
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    let port: u16 = port.parse().map_err(|_| refused())?;
+    if host.is_empty() {
+        return Err(refused());
+    }
+    let mut options = MqttOptions::new(config.client_id.clone(), (host.to_owned(), port));
+    options.set_keep_alive(config.keep_alive_seconds);
+    options.set_max_packet_size(Some(PACKET_LIMIT));
+    options.set_receive_maximum(Some(RECEIVE_MAXIMUM));
+    options.set_ack_mode(AckMode::Manual);
+    options.set_connect_timeout(Duration::from_secs(10));
+    if let Some(files) = &config.tls {
+        let tls = files.load(clock).map_err(LinkSetupError::Certificates)?;
+        options.set_transport(Transport::tls_with_config(TlsConfiguration::Rustls(Arc::new(tls))));
+    }
+    Ok(options)
+}
