@@ -7,13 +7,16 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use pilothouse_store::{
-    Catalog, Conflict, Container, Document, DocumentId, Error, Partition, Precondition, Query, Store,
-    Transaction,
+    Catalog, Conflict, Container, Document, DocumentId, Error, Partition, Precondition, Query, Revision,
+    Store, Transaction,
 };
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use uuid::Uuid;
+
+/// Bundles that are read at once where all are gone through.
+const SCANNED: usize = 100;
 
 /// A bundle.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -161,6 +164,36 @@ impl Records {
             query = query.matching(index, value);
         }
         self.each(query, Document::parse).await
+    }
+
+    /// A bundle as it was at a revision.
+    pub(super) async fn resource_at(&self, id: &str, at: Revision) -> Result<Option<Resource>, Error> {
+        let id = DocumentId::try_new(id)?;
+        let found = self.store.get_at(&self.resources, &self.partition, &id, at).await?;
+        found.map(|document| document.parse()).transpose()
+    }
+
+    /// Shows all bundles that an index has under a value, or all there are, in the order of their ids, and holds only a few
+    /// of them at a time. They are of one moment, which is the answer.
+    pub(super) async fn scan(
+        &self,
+        matching: Option<(&str, &str)>,
+        mut show: impl FnMut(Resource),
+    ) -> Result<Revision, Error> {
+        let mut query = Query::partition(&self.resources, &self.partition).limit(SCANNED);
+        if let Some((index, value)) = matching {
+            query = query.matching(index, value);
+        }
+        let mut page = self.store.list(query.clone()).await?;
+        loop {
+            for document in &page.documents {
+                show(document.parse()?);
+            }
+            match page.next {
+                None => return Ok(page.revision),
+                Some(next) => page = self.store.list(query.clone().from(next)).await?,
+            }
+        }
     }
 
     pub(super) async fn of_consumer(&self, consumer: &str) -> Result<Vec<Resource>, Error> {

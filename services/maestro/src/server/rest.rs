@@ -17,9 +17,12 @@ use crate::server::bundle::Bundles;
 use crate::server::error::Refusal;
 use crate::server::metrics::Metrics;
 
+pub(super) use self::find::Found;
+
 mod bundles;
 mod consumers;
 mod errors;
+mod find;
 mod list;
 mod packed;
 
@@ -28,6 +31,7 @@ mod packed;
 pub(super) struct Api {
     pub(super) bundles: Bundles,
     pub(super) metrics: Metrics,
+    pub(super) found: Found,
 }
 
 /// The document that describes this interface.

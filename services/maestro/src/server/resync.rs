@@ -41,14 +41,12 @@ impl Resync {
         let consumers: Vec<ConsumerRecord> = self.records.all(&self.records.consumers, None).await?;
         let mut known: BTreeMap<String, Vec<StatusHash>> =
             consumers.into_iter().map(|consumer| (consumer.name, Vec::new())).collect();
-        let resources: Vec<Resource> = self.records.all(&self.records.resources, None).await?;
-        for resource in resources {
+        let remember = |resource: Resource| {
             let status_hash = hash_of(&resource);
-            known
-                .entry(resource.consumer_name)
-                .or_default()
-                .push(StatusHash { resource_id: resource.id, status_hash });
-        }
+            let hashes = known.entry(resource.consumer_name).or_default();
+            hashes.push(StatusHash { resource_id: resource.id, status_hash });
+        };
+        self.records.scan(None, remember).await?;
         for (consumer, hashes) in known.into_iter().filter(|(consumer, _)| self.share.has(consumer)) {
             match self.ask(&consumer, &hashes, false).await {
                 Ok(()) => {}

@@ -185,7 +185,7 @@ impl Service {
         });
 
         let bundles = Bundles { records: records.clone(), clock };
-        let api = Api { bundles: bundles.clone(), metrics: metrics.clone() };
+        let api = Api { bundles: bundles.clone(), metrics: metrics.clone(), found: Default::default() };
         let app = Stack::new(rest_metrics.clone()).around(rest::router(api));
         let own = tasks.clone();
         tasks.spawn("rest", OnExit::StopProcess, async move { rest.serve(app, rest_metrics, &own).await });

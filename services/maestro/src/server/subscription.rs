@@ -106,20 +106,24 @@ impl Subscriptions {
             if event.data.is_empty() { Default::default() } else { event.payload()? };
         let known: HashMap<_, _> =
             known.status_hashes.into_iter().map(|entry| (entry.resource_id, entry.status_hash)).collect();
-        let resources: Vec<Resource> =
-            self.records.all(&self.records.resources, Some(("source", &event.source))).await?;
-        let wanted = resources.into_iter().filter(|resource| resource.status.is_some()).filter(|resource| {
-            known.is_empty() || known.get(&resource.id).is_some_and(|known| *known != hash_of(resource))
-        });
+        let mut wanted = Vec::new();
+        let compare = |resource: Resource| {
+            let differs =
+                known.is_empty() || known.get(&resource.id).is_some_and(|known| *known != hash_of(&resource));
+            if resource.status.is_some() && differs {
+                wanted.push(resource.id);
+            }
+        };
+        self.records.scan(Some(("source", &event.source)), compare).await?;
         let subscribers: Vec<_> = {
             let standing = self.lock();
             let ours = standing.values().filter(|standing| standing.source == event.source);
             ours.map(|standing| standing.asked.clone()).collect()
         };
-        for resource in wanted {
+        for id in wanted {
             for subscriber in &subscribers {
                 // One that is gone, or does not read, asks again.
-                let _ = subscriber.send_timeout(resource.id.clone(), PATIENCE).await;
+                let _ = subscriber.send_timeout(id.clone(), PATIENCE).await;
             }
         }
         Ok(())

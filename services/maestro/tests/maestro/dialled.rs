@@ -8,6 +8,7 @@ use pilothouse_test_support::eventually;
 
 use crate::cluster::PATIENCE;
 use crate::flow::story;
+use crate::replicas::until_sent;
 use crate::world::{BrokerPart, CONSUMER, SOURCE, World, shows, until, work};
 
 #[tokio::test]
@@ -35,6 +36,7 @@ async fn what_was_accepted_while_the_agent_was_away_is_sent_when_it_dials_again(
     world.restart_agent().await;
     world.until_map("goes", None).await;
     world.until_map("new", Some("1")).await;
+    until_sent(&world.server).await;
     let after = world.until_map("stays", Some("1")).await.unwrap();
     assert_eq!(after.metadata.resource_version, before.metadata.resource_version);
 

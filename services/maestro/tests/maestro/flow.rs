@@ -153,8 +153,18 @@ async fn rest_lists_what_is_asked_for_in_the_order_asked_for() {
         paged.extend(labels(&ask(&format!("/v1/resource-bundles?size=1&page={page}")).await));
     }
     assert_eq!(paged, all);
+    // Whoever reads page after page sees what was there when it began, also if it has gone meanwhile.
+    let path = |page: usize| format!("/v1/resource-bundles?size=1&page={page}&orderBy=created_at%20desc");
+    let mut paged = labels(&ask(&path(1)).await);
+    server.source.work_create(&work("d", "1")).await.unwrap();
+    for page in 2..=3 {
+        paged.extend(labels(&ask(&path(page)).await));
+    }
+    assert_eq!(paged, ["b", "a", "c"]);
+    assert_eq!(labels(&ask(&path(1)).await), ["d"], "who begins anew sees what is new");
+    server.rest.resource_bundle_delete(&work_uid(SOURCE, CONSUMER, "d").to_string()).await.unwrap();
     let none = ask("/v1/resource-bundles?size=0").await;
-    assert_eq!((&none["total"], &none["size"], &none["items"]), (&json!(3), &json!(0), &json!([])));
+    assert_eq!((&none["total"], &none["size"], &none["items"]), (&json!(4), &json!(0), &json!([])));
     let named = ask("/v1/resource-bundles?fields=version,metadata.name&size=1&orderBy=created_at").await;
     let id = work_uid(SOURCE, CONSUMER, "c").to_string();
     assert_eq!(named["items"], json!([{"id": id, "version": 1, "metadata": {"name": "c"}}]));

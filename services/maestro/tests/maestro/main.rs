@@ -13,4 +13,5 @@ mod packets;
 mod proxy;
 mod replicas;
 mod rest;
+mod search;
 mod world;

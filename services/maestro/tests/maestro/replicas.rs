@@ -49,7 +49,7 @@ fn number(server: &Server, line: &str) -> u64 {
 }
 
 /// Waits until nothing is left to be sent, as far as a replica knows.
-async fn until_sent(server: &Server) {
+pub(crate) async fn until_sent(server: &Server) {
     eventually("everything is sent", PATIENCE, || async {
         match number(server, "workqueue_depth ") {
             0 => Ok(()),

@@ -8,11 +8,11 @@ use jiff::Timestamp;
 use pilothouse_maestro_api::{List, ResourceBundle};
 use serde_json::{Value, json};
 
+use super::find::find;
 use super::list::ListQuery;
 use super::{Api, Refused, operation_id};
 use crate::server::error::Refusal;
 use crate::server::records::Resource;
-use crate::server::search::{self, Expression, Field};
 
 pub(super) async fn get(
     State(api): State<Api>,
@@ -40,32 +40,9 @@ pub(super) async fn list(
     query: ListQuery,
     headers: HeaderMap,
 ) -> Result<Json<List<Value>>, Refused> {
-    let found = find(&api, &query).await.map_err(|refusal| Refused(refusal, operation_id(&headers)))?;
-    Ok(Json(query.page("ResourceBundleList", &found, presented)))
-}
-
-/// What is found, in the order that was asked for, or else by id: pages follow each other.
-async fn find(api: &Api, query: &ListQuery) -> Result<Vec<Resource>, Refusal> {
-    let search = query.search.as_deref().map(search::parse).transpose()?;
-    let records = &api.bundles.records;
-    let index = search.as_ref().and_then(index);
-    let matching = index.as_ref().map(|(name, value)| (*name, value.as_str()));
-    let mut found: Vec<Resource> = records.all(&records.resources, matching).await?;
-    if let Some(search) = &search {
-        found.retain(|resource| search.selects(&row(resource)));
-    }
-    query.sort(&mut found, &COLUMNS, column)?;
-    Ok(found)
-}
-
-/// The index that leaves the least to look at.
-fn index(search: &Expression) -> Option<(&'static str, String)> {
-    let labels = Field::new("payload", &["metadata", "labels"]);
-    if let Some((name, value)) = search.requires_below(&labels) {
-        return Some(("label", format!("{name}={value}")));
-    }
-    let candidates = [("consumer", Field::new("consumer_name", &[])), ("source", Field::new("source", &[]))];
-    candidates.iter().find_map(|(name, field)| Some((*name, search.requires(field)?.to_owned())))
+    let found = find(&api.bundles.records, &api.found, &query, &COLUMNS, column, row).await;
+    let (total, found) = found.map_err(|refusal| Refused(refusal, operation_id(&headers)))?;
+    Ok(Json(query.present("ResourceBundleList", total, &found, presented)))
 }
 
 /// What a search sees. It never sees manifests: they hold secrets.

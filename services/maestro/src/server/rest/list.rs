@@ -1,5 +1,7 @@
 //! The parameters of a list, and what they do.
 
+use std::ops::Range;
+
 use axum::extract::FromRequestParts;
 use http::request::Parts;
 use pilothouse_maestro_api::List;
@@ -54,8 +56,29 @@ impl ListQuery {
         read
     }
 
+    /// What decides what is found, and in which order.
+    pub(super) fn identity(&self) -> (Option<String>, Vec<String>) {
+        (self.search.clone(), self.order_by.clone())
+    }
+
+    /// The positions of the items on the page.
+    pub(super) fn range(&self) -> Range<usize> {
+        let start = (self.page.max(1) - 1).saturating_mul(self.size);
+        start..start.saturating_add(self.size)
+    }
+
+    /// The columns that decide about the order.
+    pub(super) fn order_columns(&self) -> Vec<&str> {
+        self.order_by.iter().filter_map(|part| part.split_whitespace().next()).collect()
+    }
+
+    /// Whether there is such an order.
+    pub(super) fn check_order(&self, columns: &[&str]) -> Result<(), Refusal> {
+        self.sort::<()>(&mut [], columns, |(), _| String::new())
+    }
+
     /// Puts items into the order that was asked for. `key` is what an item has in a column, written so that it sorts like
-    /// itself; `None` for columns there are none of.
+    /// itself.
     pub(super) fn sort<T>(
         &self,
         items: &mut [T],
@@ -84,10 +107,21 @@ impl ListQuery {
 
     /// The part of a list that was asked for, and what it is called. Only the items on it are presented.
     pub(super) fn page<T>(&self, kind: &str, items: &[T], present: impl Fn(&T) -> Value) -> List<Value> {
-        let page = self.page.max(1);
-        let rest = items.iter().skip((page - 1).saturating_mul(self.size)).take(self.size);
-        let shown: Vec<_> = rest.map(|item| self.project(present(item))).collect();
-        List { kind: kind.to_owned(), page, size: shown.len(), total: items.len(), items: shown }
+        let Range { start, end } = self.range();
+        let end = end.min(items.len());
+        self.present(kind, items.len(), &items[start.min(end)..end], present)
+    }
+
+    /// A page of a list with so many items altogether.
+    pub(super) fn present<T>(
+        &self,
+        kind: &str,
+        total: usize,
+        items: &[T],
+        present: impl Fn(&T) -> Value,
+    ) -> List<Value> {
+        let shown: Vec<_> = items.iter().map(|item| self.project(present(item))).collect();
+        List { kind: kind.to_owned(), page: self.page.max(1), size: shown.len(), total, items: shown }
     }
 
     /// An item with the fields that were asked for, and its id. A dot leads into a field.
