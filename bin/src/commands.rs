@@ -11,6 +11,8 @@ pub mod hypershift_operator;
 pub mod kube_apiserver;
 pub mod kubeconfig;
 pub mod kubelet;
+pub mod maestro_agent;
+pub mod maestro_server;
 pub mod multicluster_engine;
 pub mod nodes;
 pub mod operations;

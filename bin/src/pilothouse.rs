@@ -7,7 +7,8 @@ use clap::{Parser, Subcommand};
 
 use crate::commands::{
     backend, completions, control_plane, down, frontend, gateway, hold, hypershift_operator, kube_apiserver,
-    kubeconfig, kubelet, multicluster_engine, nodes, operations, store, token, up, version, virt_controller,
+    kubeconfig, kubelet, maestro_agent, maestro_server, multicluster_engine, nodes, operations, store, token,
+    up, version, virt_controller,
 };
 use crate::{Failure, Output, OutputArgs, exit_code};
 
@@ -57,6 +58,8 @@ enum Verb {
     Kubelet(Box<kubelet::Args>),
     HypershiftOperator(hypershift_operator::Args),
     MulticlusterEngine(multicluster_engine::Args),
+    MaestroServer(maestro_server::Args),
+    MaestroAgent(maestro_agent::Args),
     VirtController(virt_controller::Args),
     Gateway(gateway::Args),
     Store(store::Args),
@@ -95,6 +98,8 @@ impl Args {
             Verb::Kubelet(args) => return args.run(),
             Verb::HypershiftOperator(args) => return args.run(&mut output),
             Verb::MulticlusterEngine(args) => return args.run(&mut output),
+            Verb::MaestroServer(args) => return args.run(&mut output),
+            Verb::MaestroAgent(args) => return args.run(&mut output),
             Verb::VirtController(args) => return args.run(&mut output),
             Verb::Gateway(args) => return args.run(&mut output),
             Verb::Frontend(args) => return frontend::run(&args, &mut output),

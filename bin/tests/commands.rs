@@ -34,6 +34,8 @@ fn stdout(command: &mut Command) -> String {
 #[case::pilothouse_kubelet("pilothouse", &["kubelet", "--help"])]
 #[case::pilothouse_hypershift_operator("pilothouse", &["hypershift-operator", "--help"])]
 #[case::pilothouse_multicluster_engine("pilothouse", &["multicluster-engine", "--help"])]
+#[case::pilothouse_maestro_server("pilothouse", &["maestro-server", "--help"])]
+#[case::pilothouse_maestro_agent("pilothouse", &["maestro-agent", "--help"])]
 #[case::pilothouse_virt_controller("pilothouse", &["virt-controller", "--help"])]
 #[case::pilothouse_gateway("pilothouse", &["gateway", "--help"])]
 #[case::pilothouse_token("pilothouse", &["token", "--help"])]
@@ -66,7 +68,8 @@ fn help_is_as_reviewed(#[case] program: &str, #[case] args: &[&str]) {
 
 #[rstest]
 fn operators_show_their_configuration_and_miss_their_cluster(
-    #[values("hypershift-operator", "multicluster-engine", "virt-controller", "gateway")] verb: &str,
+    #[values("hypershift-operator", "multicluster-engine", "maestro-agent", "virt-controller", "gateway")]
+    verb: &str,
 ) {
     let config = stdout(command("pilothouse").args([verb, "--kubeconfig", "nowhere", "--dump-config"]));
     assert!(config.starts_with("kubeconfig = \"nowhere\"\ninstall_definitions = true\n"), "{config}");
@@ -76,6 +79,32 @@ fn operators_show_their_configuration_and_miss_their_cluster(
     let output = operator.assert().code(1).get_output().clone();
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(said.contains("nowhere") && said.contains("hint: `--kubeconfig FILE`"), "{said}");
+}
+
+#[test]
+fn maestro_server_shows_its_configuration_with_what_flags_say() {
+    let mut server = command("pilothouse");
+    server.env("PILOTHOUSE_STORE", "postgres://me@db/region?schema=maestro");
+    server.args([
+        "maestro-server",
+        "--client-id",
+        "maestro-7",
+        "--message-broker-type",
+        "grpc",
+        "--dump-config",
+    ]);
+    let config = stdout(&mut server);
+    for line in ["kind = \"grpc\"", "client_id = \"maestro-7\"", "replica = \"maestro-7\""] {
+        assert!(config.lines().any(|found| found == line), "no `{line}` in\n{config}");
+    }
+    // A database of its own has no room for others.
+    let config = stdout(
+        command("pilothouse").env("PILOTHOUSE_STORE", "m.db").args(["maestro-server", "--dump-config"]),
+    );
+    assert!(!config.contains("replica"), "{config}");
+    let output = command("pilothouse").arg("maestro-server").assert().code(1).get_output().clone();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("store") && said.contains("run-maestro.md"), "{said}");
 }
 
 #[rstest]

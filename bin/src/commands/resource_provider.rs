@@ -5,13 +5,13 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::{Context as _, anyhow};
+use anyhow::anyhow;
 use pilothouse_clusters_service_api as clusters_service;
 use pilothouse_http::{CertificateSource, ClientBuilder, Health, ListenerConfig, TlsFiles};
 use pilothouse_pki::Bundle;
 use pilothouse_runtime::config::{self, ConfigArgs, SecretFile};
 use pilothouse_runtime::{Clock, OnExit, Process, Shutdown, TaskError, telemetry};
-use pilothouse_store::{Keyring, Location, Options, Store};
+use pilothouse_store::Store;
 use prometheus_client::registry::Registry;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -144,24 +144,12 @@ where
 
 impl<C> Surroundings<C> {
     async fn open_store(&self, shutdown: Shutdown) -> Result<Store, Failure> {
-        let location = self.location()?;
-        let key_file = self.store_key_file.clone();
-        let key_file = key_file.or_else(|| location.path().map(|path| format!("{path}.key")));
-        let keyring = match key_file {
-            Some(path) => Some(Keyring::open_or_create(path).context("the store's keys cannot be used")?),
-            None => None,
+        let place = location::Place {
+            location: &self.store,
+            password_file: self.store_password_file.as_ref(),
+            key_file: self.store_key_file.as_deref(),
         };
-        let options = Options { keyring, ..Options::new(location, pilothouse_records::catalog()?, shutdown) };
-        Store::open(options).await.hint(
-            "a SQLite store is for one process; frontends and backends of their own share a PostgreSQL store",
-        )
-    }
-
-    fn location(&self) -> Result<Location, Failure> {
-        const HINT: &str = "for example `store = \"postgres://user@host/database?schema=name\"`";
-        let text = location::with_password(&self.store, self.store_password_file.as_ref())
-            .hint("put the password into a file and name that as `store_password_file`")?;
-        text.parse::<Location>().hint(HINT)
+        place.open(pilothouse_records::catalog()?, shutdown).await
     }
 }
 
