@@ -1,9 +1,10 @@
 //! Manifests over MQTT: the server that keeps them and the agent that applies them.
 //!
 //! A source (Clusters Service) publishes bundles of manifests to the [`server`] by gRPC. The server keeps them in its store
-//! and sends each to the management cluster it is for, over an MQTT broker. There the [`agent`] applies it with the engine of
-//! `base/work`, and reports every change of status back the same way; the server stores the status and streams it to
-//! the source. The words on the wire are those of Maestro, so that either side can be replaced by the original.
+//! and sends each to the management cluster it is for, over an MQTT broker or to an agent that has dialled it by gRPC. There
+//! the [`agent`] applies it with the engine of `base/work`, and reports every change of status back the same way; the
+//! server stores the status and streams it to the source. The words on the wire are those of Maestro, so that either side
+//! can be replaced by the original.
 //!
 //! # Nothing is lost
 //!
@@ -17,7 +18,7 @@
 //!
 //! # Tasks
 //!
-//! See the [`server`] and the [`agent`]; both have the one of their connection to the broker, `mqtt`.
+//! See the [`server`] and the [`agent`]; both have the one of their connection, `mqtt` or `grpc`.
 
 pub mod agent;
 mod link;
