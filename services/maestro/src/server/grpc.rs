@@ -6,12 +6,12 @@
 use std::convert::Infallible;
 use std::pin::Pin;
 use std::task::{Context, Poll};
-use std::time::Instant;
 
 use futures::Stream;
 use futures::future::BoxFuture;
 use pilothouse_maestro_api::proto::{self, PublishRequest, SubscriptionRequest};
 use pilothouse_maestro_api::{CloudEvent, EventType, HEARTBEAT};
+use tokio::time::Instant;
 use tonic::body::Body;
 use tonic::server::{Grpc, NamedService, ServerStreamingService, UnaryService};
 use tonic_prost::ProstCodec;

@@ -1,7 +1,5 @@
 //! The REST interface: what the server knows, for people and for sources that begin.
 
-use std::time::Instant;
-
 use axum::extract::{MatchedPath, Request, State};
 use axum::middleware::{Next, from_fn, from_fn_with_state, map_response};
 use axum::response::{IntoResponse, Response};
@@ -10,6 +8,7 @@ use axum::{Json, Router};
 use http::header::HeaderMap;
 use http::{StatusCode, Uri};
 use serde_json::{Value, json};
+use tokio::time::Instant;
 use tracing::warn;
 use uuid::Uuid;
 
