@@ -6,6 +6,7 @@
 //! cargo run --release -p pilothouse-bench -- frontend
 //! cargo run --release -p pilothouse-bench -- hosted
 //! cargo run --release -p pilothouse-bench -- kubeapi
+//! cargo run --release -p pilothouse-bench -- maestro
 //! cargo run --release -p pilothouse-bench -- node
 //! cargo run --release -p pilothouse-bench -- store
 //! cargo run --release -p pilothouse-bench -- store --output json
@@ -38,6 +39,7 @@ mod frontend;
 mod harness;
 mod hosted;
 mod kubeapi;
+mod maestro;
 mod node;
 mod store;
 
@@ -80,6 +82,8 @@ enum Benchmark {
     Hosted(HostedArgs),
     /// Our Kubernetes API server beside etcd and kube-apiserver: start, memory, creates, GETs, lists, watches.
     Kubeapi(RunArgs),
+    /// Maestro beside the original: creates, first statuses, lists, a thousand agents, memory.
+    Maestro(RunArgs),
     /// A node: pods started one by one and all at once, memory, idle processor, the way through a Service.
     Node(RunArgs),
     /// The store on SQLite and PostgreSQL: writes, feeds, opening, lists, reads.
@@ -138,6 +142,7 @@ impl Benchmark {
             Self::Frontend(args) => frontend::run(Size::of(args.sample)).await,
             Self::Hosted(args) => Box::pin(hosted::run(Size::of(args.sample), args.clusters)).await,
             Self::Kubeapi(args) => kubeapi::run(Size::of(args.sample)).await,
+            Self::Maestro(args) => Box::pin(maestro::run(Size::of(args.sample))).await,
             Self::Node(args) => node::run(Size::of(args.sample)).await,
             Self::Store(args) => store::run(Size::of(args.sample)).await,
         }
