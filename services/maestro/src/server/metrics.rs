@@ -130,7 +130,7 @@ impl Metrics {
         registry.register("connected_agents", "Agents that have dialled this server", all.agents);
         registry.register(
             "workqueue_depth",
-            "Bundles that have to be sent, or to go, and have not yet",
+            "Bundles that have to be sent and have not been yet",
             all.waiting,
         );
         registry.register("cloudevents_sent", "Events that were sent to agents", all.sent);

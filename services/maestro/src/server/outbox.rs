@@ -3,9 +3,6 @@
 //! A controller over the notes. A pass reads note and bundle, sends the bundle, and removes the note if it is still the
 //! same; so a bundle that changes while it is being sent is sent again. While there is no broker a pass does nothing, and
 //! all of them are made when there is. What is another replica's is left to it.
-//!
-//! The note of a bundle that is to go stays until the agent has said that it is gone: its last word may get lost, and nobody
-//! would ask for it again before the agent's next connection.
 
 use std::time::Duration;
 
@@ -20,9 +17,6 @@ use crate::server::metrics::{Half, Metrics};
 use crate::server::records::{Note, NoteAction, Records};
 use crate::server::share::Share;
 use crate::topic;
-
-/// How long an agent may take to say that a bundle is gone before it is told again.
-const LAST_WORD: Duration = Duration::from_secs(60);
 
 #[derive(Clone, Debug)]
 pub(super) struct Outbox {
@@ -86,9 +80,6 @@ impl Outbox {
                 version = resource.version,
                 "sent a bundle"
             );
-            if action == Action::Delete {
-                return Ok(Next::After(LAST_WORD));
-            }
         }
         let store = &self.records.store;
         let note = DocumentId::try_new(id)?;

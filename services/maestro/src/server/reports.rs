@@ -226,11 +226,8 @@ impl Reports {
                 }
                 Ok(_) => {
                     // Two steps: whoever follows the bundle sees its last status before it is gone. Should the second be
-                    // lost, the agent is told again, and answers the same.
-                    let mut transaction = self.records.transaction();
-                    transaction.delete(container, document_id.clone(), Precondition::Any);
-                    transaction.delete(&self.records.notes, document_id, Precondition::Any);
-                    store.commit(&transaction).await?;
+                    // lost, the agent is asked again after its next connection, and answers the same.
+                    store.delete(container, partition, document_id, Precondition::Any).await?;
                     info!(resource = id, consumer, "a bundle is gone");
                     return Ok(Outcome::Deleted);
                 }
