@@ -17,9 +17,10 @@ use tracing::{debug, info};
 
 use crate::engine::{Inner, Work, Written};
 use crate::executor::Executor;
+use crate::ignore::{HASH, Ignored};
 use crate::object::{Named, ObjectId, Served};
 use crate::status::{Outcome, Presence, assemble};
-use crate::{Error, feedback, merge, owner, remove};
+use crate::{Error, feedback, merge, owner, remove, rule};
 
 /// How often a write is tried against others who change the same object.
 const ATTEMPTS: usize = 5;
@@ -27,9 +28,13 @@ const ATTEMPTS: usize = 5;
 /// A manifest whose resource is known.
 struct Target<'a> {
     manifest: &'a Value,
+    /// The same, as it was last applied by an agent before this one.
+    before: Option<&'a Value>,
     served: Served,
     object: ObjectId,
     strategy: UpdateStrategy,
+    /// Fields that are left to others.
+    ignored: Ignored,
     /// Whether the object goes with the work.
     owned: bool,
 }
@@ -45,7 +50,7 @@ pub(crate) async fn apply(
     // All of them first: what is watched before it is written cannot change unseen.
     let mut found = Vec::new();
     for (ordinal, manifest) in work.spec.workload.manifests.iter().enumerate() {
-        found.push(resolve(inner, &work.spec, ordinal, manifest).await);
+        found.push(resolve(inner, work, ordinal, manifest).await);
     }
     let known = record.status.as_ref().map(|status| status.applied_resources.clone()).unwrap_or_default();
     let mut watched: BTreeSet<_> = known.iter().map(ObjectId::of_applied).collect();
@@ -76,25 +81,37 @@ pub(crate) async fn apply(
         };
         let rules = config(&work.spec, &target.object, |config| !config.feedback_rules.is_empty())
             .map(|config| config.feedback_rules.as_slice());
-        let (applied_now, presence, feedback) = match result {
+        let conditions = config(&work.spec, &target.object, |config| !rule::rules(config).is_empty())
+            .map_or(&[][..], rule::rules);
+        let judge = |object: Option<&Value>| {
+            let kind = target.manifest["apiVersion"].as_str().unwrap_or_default();
+            rule::evaluate(conditions, kind, &meta.kind, object)
+        };
+        let (applied_now, presence, feedback, verdicts) = match result {
             Ok(Some(object)) => {
                 if target.owned {
                     applied.push(target.object.applied(object.uid().unwrap_or_default()));
                 }
+                // Only if somebody looks at it: it may be large.
+                let is_looked_at = rules.is_some() || !conditions.is_empty();
+                let value = if is_looked_at {
+                    serde_json::to_value(&*object).unwrap_or_default()
+                } else {
+                    Value::Null
+                };
                 let read = |rules| {
-                    let value = serde_json::to_value(&*object).unwrap_or_default();
                     let version = &target.object.resource.version;
                     feedback::collect(rules, version, &meta.kind, &value, inner.json_raw_limit)
                 };
-                (Ok(()), Presence::Present, rules.map(read))
+                (Ok(()), Presence::Present, rules.map(read), judge(Some(&value)))
             }
-            Ok(None) => (Ok(()), Presence::Absent, None),
+            Ok(None) => (Ok(()), Presence::Absent, None, judge(None)),
             Err(problem) => {
                 debug!(work = work.name, object = %target.object, "a manifest could not be applied");
-                (Err(problem.clone()), Presence::Unknown(problem), None)
+                (Err(problem.clone()), Presence::Unknown(problem), None, judge(None))
             }
         };
-        outcomes.push(Outcome { meta, applied: applied_now, presence, feedback });
+        outcomes.push(Outcome { meta, applied: applied_now, presence, feedback, verdicts });
     }
 
     // What could not be applied, or looked at, this time is still the work's if it was before.
@@ -119,12 +136,14 @@ pub(crate) async fn apply(
 /// Finds out what a manifest is; otherwise what has become of it.
 async fn resolve<'a>(
     inner: &Inner,
-    spec: &ManifestWorkSpec,
+    work: &'a Work,
     ordinal: usize,
     manifest: &'a Value,
 ) -> Result<(pilothouse_crds::ManifestResourceMeta, Target<'a>), Box<Outcome>> {
+    let spec = &work.spec;
     let failed = |meta, problem: String| {
-        Box::new(Outcome { meta, applied: Err(problem), presence: Presence::NoResource, feedback: None })
+        let presence = Presence::NoResource;
+        Box::new(Outcome { meta, applied: Err(problem), presence, feedback: None, verdicts: Vec::new() })
     };
     let named = match Named::of(manifest) {
         Ok(named) => named,
@@ -151,7 +170,16 @@ async fn resolve<'a>(
         .and_then(|config| config.update_strategy.clone())
         .unwrap_or_default();
     let owned = strategy.type_ != UpdateStrategyType::ReadOnly && !is_orphaned(spec, &object);
-    Ok((meta, Target { manifest, served, object, strategy, owned }))
+    let ignored = match strategy.server_side_apply.as_ref().map(Ignored::of) {
+        Some(Err(problem)) => return Err(failed(meta, problem)),
+        Some(Ok(ignored)) if strategy.type_ == UpdateStrategyType::ServerSideApply => ignored,
+        _ => Ignored::default(),
+    };
+    let before = work.previous.iter().flat_map(|previous| &previous.workload.manifests).find(|before| {
+        let before = Named::of(before).ok().filter(|before| before.kind == named.kind);
+        before.is_some_and(|before| served.object(&before) == object)
+    });
+    Ok((meta, Target { manifest, before, served, object, strategy, ignored, owned }))
 }
 
 /// The first configuration that is about an object and says something of the kind asked for.
@@ -203,7 +231,7 @@ async fn allowed(
     reference: &OwnerReference,
 ) -> Result<(), String> {
     let Some(executor) = executor.as_ref().map_err(|problem| (*problem).to_owned())? else { return Ok(()) };
-    let desired = desired(target, reference).map_err(|error| error.to_string())?;
+    let desired = desired(target, target.manifest, reference).map_err(|error| error.to_string())?;
     executor
         .check(inner, &target.served, &target.object, target.owned, &desired)
         .await
@@ -219,7 +247,9 @@ async fn one(
     let mut live = read(inner, target).await?;
     for attempt in 1.. {
         match write(inner, target, reference, live).await {
-            Err(kube::Error::Api(status)) if status.code == 409 && attempt < ATTEMPTS => {
+            Err(kube::Error::Api(status))
+                if status.code == 409 && attempt < ATTEMPTS && !is_of_fields(&status) =>
+            {
                 // Somebody else was faster, or the cache was behind.
                 live = fetch(inner, target).await?;
             }
@@ -246,10 +276,11 @@ async fn write(
             return Ok(None);
         }
         if strategy != UpdateStrategyType::ServerSideApply {
-            let made = api.create(&PostParams::default(), &desired(target, reference)?).await?;
+            let desired = desired(target, target.manifest, reference)?;
+            let made = api.create(&PostParams::default(), &desired).await?;
             return Ok(Some(keep(inner, target, made, "made an object")));
         }
-        let made = server_side_apply(inner, target, reference).await?;
+        let made = server_side_apply(inner, target, reference, None).await?;
         return Ok(Some(keep(inner, target, made, "made an object")));
     };
     let references = owner::changed(live.metadata.owner_references.as_ref(), reference, target.owned);
@@ -266,16 +297,22 @@ async fn write(
         UpdateStrategyType::Update | UpdateStrategyType::ServerSideApply => {
             let present = serde_json::to_value(&*live).map_err(kube::Error::SerdeError)?;
             let written = inner.written(&target.object);
-            let is_known = written.as_ref().is_some_and(|written| *written.manifest == *target.manifest);
-            let is_satisfied = references.is_none() && merge::is_satisfied(target.manifest, &present);
-            if is_known && is_satisfied {
+            let before = written.as_ref().map(|written| &*written.manifest).or(target.before);
+            let (is_known, is_satisfied) = if target.ignored.is_empty() {
+                (before == Some(target.manifest), merge::is_satisfied(target.manifest, &present))
+            } else {
+                // The object itself says what was applied last.
+                let known = live.annotations().get(HASH);
+                let is_known = known == Some(&target.ignored.hash(target.manifest));
+                (is_known, merge::is_satisfied(&target.ignored.compared(target.manifest), &present))
+            };
+            if is_known && is_satisfied && references.is_none() {
                 return Ok(Some(live));
             }
             if strategy == UpdateStrategyType::ServerSideApply {
-                let applied = server_side_apply(inner, target, reference).await?;
+                let applied = server_side_apply(inner, target, reference, Some(&live)).await?;
                 return Ok(Some(keep(inner, target, applied, "applied an object")));
             }
-            let before = written.as_ref().map(|written| &*written.manifest);
             let merged = merge::overlay(target.manifest, before, &present);
             if references.is_none() && merged == present {
                 return Ok(Some(keep(inner, target, (*live).clone(), "found an object as it should be")));
@@ -295,18 +332,34 @@ async fn server_side_apply(
     inner: &Inner,
     target: &Target<'_>,
     reference: &OwnerReference,
+    live: Option<&DynamicObject>,
 ) -> Result<DynamicObject, kube::Error> {
     let options = target.strategy.server_side_apply.clone().unwrap_or_default();
     let parameters = PatchParams { force: options.force, ..PatchParams::apply(&options.field_manager) };
-    let desired = desired(target, reference)?;
+    let desired = if target.ignored.is_empty() {
+        desired(target, target.manifest, reference)?
+    } else {
+        let applied = target.ignored.applied(target.manifest, live, &options.field_manager);
+        desired(target, &applied, reference)?
+    };
     let api = target.served.api(&inner.client, &target.object.key);
     api.patch(&target.object.key.name, &parameters, &Patch::Apply(&desired)).await
 }
 
+/// Whether somebody else has a field: trying again at once would not help.
+fn is_of_fields(status: &kube::core::Status) -> bool {
+    let causes = status.details.iter().flat_map(|details| &details.causes);
+    causes.into_iter().any(|cause| cause.reason == "FieldManagerConflict")
+}
+
 /// The manifest as an object to be sent.
-fn desired(target: &Target<'_>, reference: &OwnerReference) -> Result<DynamicObject, kube::Error> {
+fn desired(
+    target: &Target<'_>,
+    manifest: &Value,
+    reference: &OwnerReference,
+) -> Result<DynamicObject, kube::Error> {
     let mut desired: DynamicObject =
-        serde_json::from_value(target.manifest.clone()).map_err(kube::Error::SerdeError)?;
+        serde_json::from_value(manifest.clone()).map_err(kube::Error::SerdeError)?;
     let ObjectKey { namespace, name } = target.object.key.clone();
     let metadata = &mut desired.metadata;
     (metadata.namespace, metadata.name) = (namespace, Some(name));

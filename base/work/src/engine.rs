@@ -8,7 +8,8 @@ use kube::api::{ListParams, ObjectMeta, Patch, PatchParams, PostParams};
 use kube::core::DynamicObject;
 use kube::{Api, Client, ResourceExt};
 use pilothouse_crds::{
-    AppliedManifestWork, AppliedManifestWorkSpec, AppliedResource, ManifestWorkSpec, ManifestWorkStatus,
+    AppliedManifestWork, AppliedManifestWorkSpec, AppliedResource, ConditionStatus, ManifestWorkSpec,
+    ManifestWorkStatus, find_condition,
 };
 use pilothouse_runtime::{Clock, Tasks};
 use serde_json::{Value, json};
@@ -16,7 +17,7 @@ use serde_json::{Value, json};
 use crate::mapper::Mapper;
 use crate::object::ObjectId;
 use crate::watches::Watches;
-use crate::{Error, Hub};
+use crate::{Error, Hub, rule};
 
 /// Keeps a record until everything it lists is gone.
 pub(crate) const FINALIZER: &str = "cluster.open-cluster-management.io/applied-manifest-work-cleanup";
@@ -48,6 +49,9 @@ pub struct Work {
     pub labels: BTreeMap<String, String>,
     /// What is wanted.
     pub spec: ManifestWorkSpec,
+    /// What was wanted when it was last applied, by an agent that has not done so since it started: what that said and
+    /// `spec` does not goes.
+    pub previous: Option<Arc<ManifestWorkSpec>>,
 }
 
 /// How far the removal of a work has come.
@@ -109,6 +113,9 @@ impl Engine {
     ///
     /// When the record cannot be kept, or the work comes back before its former self is gone. Make another pass.
     pub async fn apply(&self, work: &Work, before: &ManifestWorkStatus) -> Result<ManifestWorkStatus, Error> {
+        if is_complete(work, before) {
+            return Ok(before.clone());
+        }
         crate::apply::apply(&self.inner, work, before).await
     }
 
@@ -128,6 +135,15 @@ impl Engine {
         let ours = records.items.into_iter().filter(|record| record.spec.hub_hash == self.inner.hub.hash());
         Ok(ours.map(|record| record.spec.manifest_work_name).collect())
     }
+}
+
+/// Whether the rules of a work have said of this very version that nothing is left to do.
+fn is_complete(work: &Work, before: &ManifestWorkStatus) -> bool {
+    find_condition(&before.conditions, rule::COMPLETE).is_some_and(|condition| {
+        condition.reason == rule::AGGREGATED
+            && condition.status == ConditionStatus::True
+            && condition.observed_generation == Some(work.generation)
+    })
 }
 
 impl fmt::Debug for Engine {

@@ -8,6 +8,7 @@
 //!   work no longer lists, and answers with the status: conditions, and what the feedback rules found. Over a work
 //!   that is already as it should be, a pass reads caches only and writes nothing. A work that names an executor, a service
 //!   account, is applied as far as that account could have done it.
+//!   Conditions that rules ask for are among the status; a work whose rules say that it is complete is left alone.
 //! * **[`Engine::remove`]** deletes what a work applied, and says what is still on its way out.
 //!
 //! # Who owns what
@@ -38,12 +39,14 @@ mod error;
 mod executor;
 mod feedback;
 mod hub;
+mod ignore;
 mod mapper;
 mod merge;
 mod object;
 mod owner;
 mod path;
 mod remove;
+mod rule;
 mod status;
 mod watches;
 

@@ -11,6 +11,16 @@ use serde_json::Value;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Path(Vec<Step>);
 
+/// One field of a document: the names and numbers that lead to it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Place(Vec<Key>);
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Key {
+    Name(String),
+    Index(usize),
+}
+
 /// Why a text is no path.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{path}` is not a path: {problem} at character {position}")]
@@ -23,9 +33,14 @@ pub struct InvalidPath {
 #[derive(Clone, Debug, PartialEq)]
 enum Step {
     Name(String),
+    /// A name, or an index if it is one: that depends on what is there.
+    Pointed(String),
     Index(i64),
     All,
-    Filter { path: Vec<Step>, test: Test },
+    Filter {
+        path: Vec<Step>,
+        test: Test,
+    },
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -47,6 +62,67 @@ impl Path {
     pub fn find<'a>(&self, document: &'a Value) -> Vec<&'a Value> {
         walk(&self.0, document)
     }
+
+    /// The path that is written as a JSON pointer.
+    pub(crate) fn of_pointer(pointer: &str) -> Self {
+        let unescape = |part: &str| part.replace("~1", "/").replace("~0", "~");
+        Self(pointer.split('/').skip(1).map(|part| Step::Pointed(unescape(part))).collect())
+    }
+
+    /// The fields of a document that the path leads to. The document itself is none.
+    pub(crate) fn places(&self, document: &Value) -> Vec<Place> {
+        let start = vec![(Vec::new(), document)];
+        let found = self.0.iter().fold(start, |found, step| {
+            found.into_iter().flat_map(|(place, value)| step.places(&place, value)).collect()
+        });
+        found.into_iter().map(|(place, _)| Place(place)).filter(|place| !place.0.is_empty()).collect()
+    }
+}
+
+// === impl Place ===
+
+impl Place {
+    pub(crate) fn find<'a>(&self, document: &'a Value) -> Option<&'a Value> {
+        self.0.iter().try_fold(document, |value, key| match key {
+            Key::Name(name) => value.get(name),
+            Key::Index(index) => value.get(index),
+        })
+    }
+
+    /// Puts a value there, if there is something already.
+    pub(crate) fn set(&self, document: &mut Value, value: Value) {
+        let place = self.0.iter().try_fold(document, |value, key| match key {
+            Key::Name(name) => value.get_mut(name),
+            Key::Index(index) => value.get_mut(index),
+        });
+        if let Some(place) = place {
+            *place = value;
+        }
+    }
+
+    pub(crate) fn remove(&self, document: &mut Value) {
+        let Some((last, way)) = self.0.split_last() else { return };
+        let holder = way.iter().try_fold(document, |value, key| match key {
+            Key::Name(name) => value.get_mut(name),
+            Key::Index(index) => value.get_mut(index),
+        });
+        match (holder, last) {
+            (Some(Value::Object(map)), Key::Name(name)) => drop(map.remove(name)),
+            (Some(Value::Array(list)), Key::Index(index)) if *index < list.len() => drop(list.remove(*index)),
+            _ => {}
+        }
+    }
+
+    /// The names that lead to it, if it is not inside a list.
+    pub(crate) fn names(&self) -> Option<Vec<&str>> {
+        self.0
+            .iter()
+            .map(|key| match key {
+                Key::Name(name) => Some(name.as_str()),
+                Key::Index(_) => None,
+            })
+            .collect()
+    }
 }
 
 fn walk<'a>(steps: &[Step], document: &'a Value) -> Vec<&'a Value> {
@@ -58,7 +134,10 @@ fn walk<'a>(steps: &[Step], document: &'a Value) -> Vec<&'a Value> {
 impl Step {
     fn follow<'a>(&self, value: &'a Value) -> Vec<&'a Value> {
         match (self, value) {
-            (Self::Name(name), value) => value.get(name).into_iter().collect(),
+            (Self::Pointed(name), Value::Array(list)) => {
+                name.parse().ok().and_then(|index: usize| list.get(index)).into_iter().collect()
+            }
+            (Self::Name(name) | Self::Pointed(name), value) => value.get(name).into_iter().collect(),
             (Self::Index(index), Value::Array(list)) => {
                 let length = i64::try_from(list.len()).unwrap_or(i64::MAX);
                 let index = if *index < 0 { length + index } else { *index };
@@ -74,6 +153,22 @@ impl Step {
             }
             (Self::Index(_), _) => Vec::new(),
         }
+    }
+
+    /// Where the same values are.
+    fn places<'a>(&self, place: &[Key], value: &'a Value) -> Vec<(Vec<Key>, &'a Value)> {
+        let to = |key: Key| place.iter().cloned().chain([key]).collect::<Vec<_>>();
+        let keys: Vec<_> = match value {
+            Value::Array(list) => {
+                list.iter().enumerate().map(|(at, child)| (Key::Index(at), child)).collect()
+            }
+            Value::Object(map) => map.iter().map(|(name, child)| (Key::Name(name.clone()), child)).collect(),
+            _ => Vec::new(),
+        };
+        let followed = self.follow(value);
+        // By identity: equal values may be in several places, of which only some were meant.
+        let is_meant = |child: &Value| followed.iter().any(|found| std::ptr::eq(*found, child));
+        keys.into_iter().filter(|(_, child)| is_meant(child)).map(|(key, child)| (to(key), child)).collect()
     }
 
     fn admits(&self, child: &Value) -> bool {

@@ -7,6 +7,7 @@ use pilothouse_crds::{
 };
 
 use crate::feedback::Found;
+use crate::rule::{self, Verdict};
 
 /// What happened to one manifest.
 #[derive(Debug)]
@@ -17,6 +18,8 @@ pub(crate) struct Outcome {
     pub(crate) presence: Presence,
     /// What the rules found; `None` if there are no rules.
     pub(crate) feedback: Option<Found>,
+    /// What came of its rules.
+    pub(crate) verdicts: Vec<Verdict>,
 }
 
 /// Whether an object is there.
@@ -67,6 +70,9 @@ pub(crate) fn assemble(
         set("Available", ConditionStatus::False, "ResourcesNotAvailable", message);
     }
 
+    let verdicts: Vec<_> = outcomes.iter().flat_map(|outcome| &outcome.verdicts).cloned().collect();
+    aggregate(&mut conditions, &verdicts, generation, now);
+
     let manifests = outcomes
         .into_iter()
         .map(|outcome| {
@@ -76,6 +82,24 @@ pub(crate) fn assemble(
         })
         .collect();
     ManifestWorkStatus { conditions, resource_status: ManifestResourceStatus { manifests } }
+}
+
+/// Sets the conditions of the work that its rules make, and takes away those of rules that it no longer has.
+fn aggregate(conditions: &mut Vec<Condition>, verdicts: &[Verdict], generation: i64, now: Timestamp) {
+    let is_asked_for = |type_: &str| verdicts.iter().any(|verdict| verdict.type_ == type_);
+    conditions.retain(|known| known.reason != rule::AGGREGATED || is_asked_for(&known.type_));
+    let mut types: Vec<_> = verdicts.iter().map(|verdict| verdict.type_.as_str()).collect();
+    types.sort_unstable();
+    types.dedup();
+    for type_ in types {
+        let said: Vec<_> =
+            verdicts.iter().filter(|verdict| verdict.type_ == type_).map(|verdict| verdict.status).collect();
+        let status = rule::aggregate(type_, &said);
+        let count = said.iter().filter(|said| **said == status).count();
+        let message = format!("{count} of {} manifests have {type_}={}", said.len(), status.as_str());
+        let condition = Condition::new(type_, status, rule::AGGREGATED, message, now);
+        set_condition(conditions, condition.of_generation(Some(generation)));
+    }
 }
 
 fn is_same(one: &ManifestResourceMeta, other: &ManifestResourceMeta) -> bool {
@@ -89,8 +113,10 @@ fn manifest(
     outcome: Outcome,
     now: Timestamp,
 ) -> ManifestCondition {
-    let Outcome { meta, applied, presence, feedback } = outcome;
+    let Outcome { meta, applied, presence, feedback, verdicts } = outcome;
     let mut conditions = known.conditions;
+    let is_asked_for = |type_: &str| verdicts.iter().any(|verdict| verdict.type_ == type_);
+    conditions.retain(|known| !known.reason.starts_with(rule::REASON) || is_asked_for(&known.type_));
     let applied = match applied {
         Ok(()) => Condition::new(
             "Applied",
@@ -136,6 +162,10 @@ fn manifest(
         ),
     };
     set_condition(&mut conditions, Condition::new("StatusFeedbackSynced", status, reason, message, now));
+    for Verdict { type_, status, reason, message } in verdicts {
+        let condition = Condition::new(type_, status, reason, message, now);
+        set_condition(&mut conditions, condition.of_generation(Some(generation)));
+    }
     ManifestCondition { resource_meta: meta, status_feedback: StatusFeedback { values }, conditions }
 }
 
@@ -147,7 +177,7 @@ mod tests {
 
     fn outcome(name: &str, applied: Result<(), String>, presence: Presence) -> Outcome {
         let meta = ManifestResourceMeta { name: name.to_owned(), ..ManifestResourceMeta::default() };
-        Outcome { meta, applied, presence, feedback: None }
+        Outcome { meta, applied, presence, feedback: None, verdicts: Vec::new() }
     }
 
     fn said(status: &ManifestWorkStatus, type_: &str) -> (ConditionStatus, String) {
@@ -168,6 +198,34 @@ mod tests {
         let applied = find_condition(&status.resource_status.manifests[1].conditions, "Applied").unwrap();
         assert_eq!(applied.message, "Failed to apply manifest: no");
         assert_eq!(applied.observed_generation, Some(3));
+    }
+
+    #[test]
+    fn conditions_of_rules_come_and_go_with_them() {
+        let now = Timestamp::UNIX_EPOCH;
+        let with = |statuses: &[ConditionStatus]| -> Vec<Outcome> {
+            let verdict = |status| Verdict {
+                type_: "Ready".to_owned(),
+                status,
+                reason: "ConditionRuleEvaluated",
+                message: String::new(),
+            };
+            let names = ["a", "b"].into_iter().zip(statuses);
+            let make = |(name, status): (&str, &ConditionStatus)| Outcome {
+                verdicts: vec![verdict(*status)],
+                ..outcome(name, Ok(()), Presence::Present)
+            };
+            names.map(make).collect()
+        };
+        let both = [ConditionStatus::True, ConditionStatus::False];
+        let status = assemble(&ManifestWorkStatus::default(), 1, with(&both), now);
+        assert_eq!(said(&status, "Ready"), (ConditionStatus::False, "ConditionRulesAggregated".into()));
+        let of_one = &status.resource_status.manifests[0].conditions;
+        assert_eq!(find_condition(of_one, "Ready").unwrap().status, ConditionStatus::True);
+        let plain = vec![outcome("a", Ok(()), Presence::Present), outcome("b", Ok(()), Presence::Present)];
+        let without = assemble(&status, 2, plain, now);
+        assert!(find_condition(&without.conditions, "Ready").is_none());
+        assert!(find_condition(&without.resource_status.manifests[0].conditions, "Ready").is_none());
     }
 
     #[test]

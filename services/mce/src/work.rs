@@ -72,6 +72,7 @@ impl Works {
             generation: work.metadata.generation.unwrap_or_default(),
             labels: work.labels().clone(),
             spec: work.spec.clone(),
+            previous: None,
         };
         let applied = self.engine.apply(&wanted, &before).await;
         let status = applied.map_err(|source| Error::Work { work: key.to_string(), source })?;

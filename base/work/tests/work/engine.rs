@@ -15,14 +15,14 @@ use tokio::sync::mpsc;
 
 use crate::cluster::{Cluster, PATIENCE};
 
-struct Agent {
-    engine: Engine,
+pub(crate) struct Agent {
+    pub(crate) engine: Engine,
     woken: mpsc::UnboundedReceiver<String>,
     shutdown: Shutdown,
 }
 
 impl Agent {
-    fn of(cluster: &Cluster) -> Self {
+    pub(crate) fn of(cluster: &Cluster) -> Self {
         let shutdown = Shutdown::new();
         let (wake, woken) = mpsc::unbounded_channel();
         let engine = Engine::new(Options {
@@ -36,7 +36,7 @@ impl Agent {
         Self { engine, woken, shutdown }
     }
 
-    async fn apply(&self, work: &Work) -> ManifestWorkStatus {
+    pub(crate) async fn apply(&self, work: &Work) -> ManifestWorkStatus {
         self.engine.apply(work, &ManifestWorkStatus::default()).await.unwrap()
     }
 
@@ -60,15 +60,15 @@ impl Drop for Agent {
     }
 }
 
-fn work(manifests: Value, configs: Value) -> Work {
+pub(crate) fn work(manifests: Value, configs: Value) -> Work {
     let spec: ManifestWorkSpec =
         serde_json::from_value(json!({"workload": {"manifests": manifests}, "manifestConfigs": configs}))
             .unwrap();
     let labels = [("api.openshift.com/id".to_owned(), "abc".to_owned())].into();
-    Work { name: "one".to_owned(), generation: 1, labels, spec }
+    Work { name: "one".to_owned(), generation: 1, labels, spec, previous: None }
 }
 
-fn config_map(name: &str, value: &str) -> Value {
+pub(crate) fn config_map(name: &str, value: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "default"}, "data": {"k": value}})
 }
 

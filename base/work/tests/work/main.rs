@@ -4,3 +4,6 @@
 
 mod cluster;
 mod engine;
+mod ignore;
+mod restart;
+mod rules;

@@ -53,6 +53,7 @@ impl Reconcile for Applying {
             generation: i64::from(held.generation),
             labels: held.labels.clone(),
             spec: held.spec.clone(),
+            previous: None,
         };
         let status = self.engine.apply(&work, &held.status).await?;
         self.works.observed(id, held.generation, &status);

@@ -103,7 +103,7 @@ pub(super) const LAYERS: &[Layer] = &[
     },
     Layer {
         folders: &["base/work"],
-        may_use: &[VOCABULARY, &["base/informer", "base/runtime", "base/http", "base/pki"]],
+        may_use: &[VOCABULARY, &["base/cel", "base/informer", "base/runtime", "base/http", "base/pki"]],
         must_not_use: &[SQL, UNTYPED_ERRORS],
         why: "applying manifests knows the Kubernetes API and no store",
     },
