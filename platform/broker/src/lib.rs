@@ -18,7 +18,7 @@
 //! # Who may do what
 //!
 //! On the loopback anybody may connect, unencrypted. Off it, clients show a certificate, and an [`Authorizer`] decides by
-//! what it says, and the topic, about everything they do.
+//! what it says, and the topic, about everything they do: by [`Rule`]s, or however its owner likes.
 //!
 //! # Nobody waits for the slow
 //!
@@ -35,6 +35,7 @@ mod connection;
 mod error;
 mod metrics;
 mod router;
+mod rules;
 mod service;
 mod topics;
 
@@ -42,4 +43,5 @@ pub use self::access::{Access, Authorizer, Client};
 pub use self::config::{Config, Limits};
 pub use self::error::Error;
 pub use self::metrics::Metrics;
+pub use self::rules::Rule;
 pub use self::service::{Deps, Service};

@@ -71,6 +71,27 @@ impl<'a> Filter<'a> {
     }
 }
 
+/// Whether everything that `wanted`, a topic or a filter, selects is also selected by the filter `allowed`.
+pub(crate) fn covers(allowed: &str, wanted: &str) -> bool {
+    // Wildcards at the beginning do not mean the broker's own topics.
+    if wanted.starts_with('$') && allowed.starts_with(['+', '#']) {
+        return false;
+    }
+    let mut wanted = wanted.split('/');
+    for level in allowed.split('/') {
+        // It also means the level above it.
+        if level == "#" {
+            return true;
+        }
+        match wanted.next() {
+            Some("#") | None => return false,
+            Some(other) if level != "+" && level != other => return false,
+            Some(_) => {}
+        }
+    }
+    wanted.next().is_none()
+}
+
 // === impl Topics ===
 
 impl Topics {
