@@ -149,7 +149,7 @@ impl Site {
     }
 
     async fn start_maestro_agent(&self, registry: &mut Registry) -> Result<(), Error> {
-        use pilothouse_maestro::agent::{Config, Deps, Service};
+        use pilothouse_maestro::agent::{Config, Deps, Service, catalog};
         let config = Config {
             broker: self.broker("local-cluster-work-agent-client"),
             consumer: CONSUMER.to_owned(),
@@ -157,6 +157,7 @@ impl Site {
         };
         let deps = Deps {
             client: self.client("maestro-agent").await?,
+            store: self.store("maestro-agent", catalog()).await?,
             clock: self.clock.clone(),
             health: self.health.clone(),
             registry,

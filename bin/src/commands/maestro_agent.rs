@@ -2,8 +2,9 @@
 
 use std::process::ExitCode;
 
-use pilothouse_maestro::agent::{Config, Deps, Service};
+use pilothouse_maestro::agent::{Config, Deps, Service, catalog};
 
+use super::location;
 use super::maestro_server::BrokerType;
 use super::operator::{self, OperatorArgs, Site};
 use crate::{Failure, Hint, Output};
@@ -42,8 +43,10 @@ impl Args {
             if let Some(kind) = self.workload_source_driver {
                 config.broker.kind = kind.into();
             }
-            let Site { management, clock, health, registry, .. } = site;
-            let deps = Deps { client: management.client(), clock, health, registry };
+            let Site { management, clock, health, registry, tasks } = site;
+            let place = location::Place { location: &config.store, password_file: None, key_file: None };
+            let store = place.open(catalog(), tasks.shutdown().clone()).await?;
+            let deps = Deps { client: management.client(), store, clock, health, registry };
             Service::build(config, deps)
                 .await
                 .hint("docs/how-to/run-maestro.md tells how server and agent find each other")

@@ -1,7 +1,10 @@
 //! The agent: applies bundles to its management cluster and reports what became of them.
 //!
-//! It keeps the bundles in memory only. When it starts, it asks the server for everything; what it applied before is
-//! recorded in the cluster, and found as it should be.
+//! What it was last told, and what came of it, is in a store of its own ([`catalog`]), sealed, since manifests have secrets
+//! in them. It is written before anything is done about an order. So an agent that is started again goes on where it was:
+//! it looks after what it knows without a broker, writes nothing that is as it should be, reports nothing twice, knows
+//! which fields its last manifests had, and asks the server only for what is newer. Should the store be lost, the records in
+//! the cluster say what was applied, and the server is asked about that, too. Nothing is removed unless the server says so.
 //!
 //! # Tasks
 //!
@@ -15,9 +18,11 @@ mod error;
 mod held;
 mod metrics;
 mod orders;
+mod saved;
 mod service;
 mod works;
 
 pub use self::config::Config;
 pub use self::error::Error;
+pub use self::saved::catalog;
 pub use self::service::{Deps, Service};

@@ -13,8 +13,9 @@
 //! * **Messages may get lost, states do not.** Sessions with the broker are clean: what was on its way when a connection
 //!   broke is gone. So whoever connects first says what it has, the agent with versions and the server with hashes of
 //!   statuses, and is sent what differs. Every message says a whole state with a version, and older ones are ignored.
-//! * **The agent owns no disk.** What it applied is recorded in the cluster itself; what it should apply comes with the
-//!   answer to its first question.
+//! * **The agent remembers, and need not.** What it was told is in a store of its own, so that after a restart it goes on
+//!   where it was. What it applied is recorded in the cluster itself, too; with its store lost, what it should apply comes with
+//!   the answer to its first question.
 //!
 //! # Tasks
 //!

@@ -22,6 +22,7 @@ use crate::topic;
 
 mod dialled;
 mod mqtt;
+mod packet;
 pub(crate) mod served;
 mod tls;
 
@@ -81,6 +82,8 @@ pub(crate) enum Happening {
     Joined(String),
     /// A message.
     Arrived(Box<Arrival>),
+    /// A message that is no event, or not one of whoever sent it.
+    Refused,
 }
 
 /// A message that is being dealt with.
@@ -115,6 +118,8 @@ pub(crate) enum LinkError {
     Down,
     #[error("the broker did not acknowledge a message to `{topic}`")]
     Unacknowledged { topic: String },
+    #[error("the {what} comes to {bytes} bytes, and the broker takes at most {limit}")]
+    TooLarge { what: String, bytes: usize, limit: usize },
     #[error("the broker refused a message to `{topic}` ({reason})")]
     Refused { topic: String, reason: String },
 }
@@ -198,6 +203,14 @@ impl Link {
             Way::Mqtt(session) => session.publish(topic, event).await,
             Way::Dialled(session) => session.publish(topic, event).await,
             Way::Served(agents) => agents.publish(topic, event).await,
+        }
+    }
+
+    /// Whether a message is taken on the way, as far as it is known how large it may be.
+    pub(crate) fn check(&self, topic: &str, event: &CloudEvent) -> Result<(), LinkError> {
+        match &self.0 {
+            Way::Mqtt(session) => session.check(topic, event),
+            Way::Dialled(_) | Way::Served(_) => Ok(()),
         }
     }
 

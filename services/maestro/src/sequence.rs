@@ -28,6 +28,20 @@ impl Sequence {
         Self { clock, last: Mutex::default() }
     }
 
+    /// Gives out nothing from now on that is not greater than this one, which was given out before a restart.
+    pub(crate) fn resume(&self, id: &str) {
+        let Some(SequenceId(id)) = SequenceId::parse(id) else { return };
+        let known = (id >> (NODE_BITS + STEP_BITS), id & ((1 << STEP_BITS) - 1));
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        *last = known.max(*last);
+    }
+
+    /// The last one that was given out.
+    pub(crate) fn last(&self) -> String {
+        let (time, step) = *self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        number(time, step)
+    }
+
     pub(crate) fn next(&self) -> String {
         let now = u64::try_from(self.clock.now().as_millisecond() - EPOCH).unwrap_or_default();
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
@@ -40,9 +54,13 @@ impl Sequence {
             (time + 1, 0)
         };
         let (time, step) = *last;
-        let id = (time << (NODE_BITS + STEP_BITS)) | (NODE << STEP_BITS) | step;
-        id.to_string()
+        number(time, step)
     }
+}
+
+fn number(time: u64, step: u64) -> String {
+    let id = (time << (NODE_BITS + STEP_BITS)) | (NODE << STEP_BITS) | step;
+    id.to_string()
 }
 
 impl SequenceId {
@@ -81,6 +99,19 @@ mod tests {
             last = next;
         }
         assert_eq!(last.is_newer_than(last), Some(false));
+    }
+
+    #[test]
+    fn numbers_go_on_after_a_restart_whatever_the_clock_says() {
+        let (clock, hand) = Clock::manual("2026-01-02T00:00:00Z".parse().unwrap());
+        let before = Sequence::new(clock.clone());
+        before.next();
+        let given = SequenceId::parse(&before.next()).unwrap();
+        hand.set("2026-01-01T00:00:00Z".parse().unwrap());
+        let after = Sequence::new(clock);
+        after.resume(&before.last());
+        let next = SequenceId::parse(&after.next()).unwrap();
+        assert_eq!(next.is_newer_than(given), Some(true));
     }
 
     #[test]

@@ -10,6 +10,13 @@ pub(crate) fn agent_events(source: &str, consumer: &str) -> String {
     format!("sources/{source}/consumers/{consumer}/agentevents")
 }
 
+/// The consumer whose topic it is.
+pub(crate) fn consumer(topic: &str) -> Option<&str> {
+    let mut levels = topic.split('/').skip(3);
+    let consumer = levels.next()?;
+    (levels.next().is_some() && levels.next().is_none()).then_some(consumer)
+}
+
 /// Whether a name can be part of a topic, as all implementations demand.
 pub(crate) fn is_name(text: &str) -> bool {
     !text.is_empty()
@@ -24,6 +31,8 @@ mod tests {
     fn topics_are_the_agreed_ones() {
         assert_eq!(source_events("maestro", "cluster1"), "sources/maestro/consumers/cluster1/sourceevents");
         assert_eq!(agent_events("maestro", "+"), "sources/maestro/consumers/+/agentevents");
+        assert_eq!(consumer("sources/maestro/consumers/cluster1/sourceevents"), Some("cluster1"));
+        assert_eq!(consumer("sources/maestro/sourcebroadcast"), None);
         assert!(is_name("hcp-underlay-uksouth-mgmt-1"));
         for odd in ["", "a/b", "+", "#", "A", "a_b"] {
             assert!(!is_name(odd), "{odd}");

@@ -155,10 +155,17 @@ impl CloudEvent {
         serde_json::from_slice(&self.data).map_err(InvalidEvent::Json)
     }
 
-    /// The metadata of the work, if there is any.
+    /// The metadata of the work, if there is any: an object, whose labels and annotations are such, too.
     pub fn metadata(&self) -> Result<Option<serde_json::Value>, InvalidEvent> {
-        self.text(extension::METADATA)
-            .map(|text| serde_json::from_str(&text).map_err(InvalidEvent::Json))
-            .transpose()
+        let Some(text) = self.text(extension::METADATA) else { return Ok(None) };
+        let metadata: serde_json::Value = serde_json::from_str(&text).map_err(InvalidEvent::Json)?;
+        let is_map = |name| metadata.get(name).is_none_or(|field| field.is_object() || field.is_null());
+        if metadata.is_object() && is_map("labels") && is_map("annotations") {
+            Ok(Some(metadata))
+        } else {
+            // Not what it is instead: there may be anything in it.
+            let value = "anything but the metadata of an object".to_owned();
+            Err(InvalidEvent::Attribute { name: extension::METADATA.to_owned(), value })
+        }
     }
 }

@@ -17,6 +17,9 @@ pub struct Config {
     /// Names where bundles come from, in the records of what was applied. It must never change for a cluster; whoever takes
     /// over from an agent that used its broker's address writes that address.
     pub hub: String,
+    /// The database in which a process that runs the agent alone keeps what it was told; its keys are beside it. Whoever runs
+    /// it along with others brings a store of theirs.
+    pub store: String,
     /// Bytes a value of feedback may have that is written as JSON.
     pub json_raw_limit: usize,
 }
@@ -32,6 +35,7 @@ impl Default for Config {
             source_id: "maestro".to_owned(),
             agent_id: None,
             hub: "maestro".to_owned(),
+            store: "maestro-agent.db".to_owned(),
             json_raw_limit: 1 << 20,
         }
     }

@@ -1,9 +1,9 @@
-//! The bundles the agent looks after, in memory.
+//! The bundles the agent looks after, in memory; what of them survives a restart is in [`saved`](super::saved).
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use pilothouse_crds::{ManifestWorkSpec, ManifestWorkStatus, Workload};
+use pilothouse_crds::{ManifestWorkSpec, ManifestWorkStatus, Workload, is_condition_true};
 use pilothouse_maestro_api::{
     Action, BundleStatus, CloudEvent, DATA_TYPE, InvalidEvent, ManifestBundle, ResourceVersion, StatusHash,
     extension,
@@ -11,12 +11,15 @@ use pilothouse_maestro_api::{
 use serde_json::{Value, json};
 
 use crate::agent::metrics::Metrics;
+use crate::agent::saved::Document;
 use crate::status_hash::status_hash;
 
 const SOURCE_LABEL: &str = "cloudevents.open-cluster-management.io/originalsource";
 const TYPE_ANNOTATION: &str = "cloudevents.open-cluster-management.io/datatype";
 /// Bundles that have gone, of which the latest are remembered.
 const REMEMBERED: usize = 10_000;
+/// What is left of the longest name in a cluster behind a hash of 64 digits and a hyphen.
+const LONGEST_NAME: usize = 253 - 65;
 const FINALIZER: &str = "cluster.open-cluster-management.io/manifest-work-cleanup";
 
 /// A bundle with what is known of it.
@@ -28,19 +31,33 @@ pub(super) struct Held {
     /// As the server sent it.
     metadata: Value,
     pub(super) labels: BTreeMap<String, String>,
-    pub(super) spec: ManifestWorkSpec,
+    pub(super) spec: Arc<ManifestWorkSpec>,
+    /// What was wanted when everything was last applied.
+    pub(super) applied: Option<Arc<ManifestWorkSpec>>,
     pub(super) deleting: bool,
     /// When that was asked for.
     deleted_at: Option<String>,
     pub(super) status: ManifestWorkStatus,
-    /// The last status that the broker took, with the generation it was about.
-    pub(super) reported: Option<(i32, ManifestWorkStatus)>,
+    /// The hash of the last status that the broker took, with the generation it was about.
+    pub(super) reported: Option<(i32, String)>,
+    /// What of all this is on disk.
+    pub(super) on_disk: Option<OnDisk>,
     /// What the next report is: news, or an answer.
     pub(super) report_as: Action,
     /// Who sent it.
     pub(super) source: String,
     tracing: String,
     pub(super) correlation: Option<String>,
+}
+
+/// What names the state of a bundle that was saved.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct OnDisk {
+    generation: i32,
+    deleting: bool,
+    is_applied: bool,
+    status: String,
+    reported: Option<(i32, String)>,
 }
 
 /// All of them. A cheap handle.
@@ -94,8 +111,8 @@ impl Works {
             // Going is final, and an older version is late.
             Some(known) if known.deleting || new.generation < known.generation => return Ok(Taken::Late),
             Some(known) => {
-                let (status, reported) = (known.status.clone(), known.reported.clone());
-                *known = Held { status, reported, ..new };
+                let Held { status, reported, applied, on_disk, .. } = known.clone();
+                *known = Held { status, reported, applied, on_disk, ..new };
             }
             None => {
                 all.insert(id.clone(), new);
@@ -122,11 +139,21 @@ impl Works {
         all.values().filter(|held| held.name == name).map(|held| held.id.clone()).collect()
     }
 
-    /// Keeps a status, unless the bundle has changed in between.
-    pub(super) fn observed(&self, id: &str, generation: i32, status: &ManifestWorkStatus) {
-        if let Some(held) = self.lock().get_mut(id)
-            && held.generation == generation
-        {
+    /// Adds what an agent before this one has left behind.
+    pub(super) fn restore(&self, held: Held) {
+        if self.lock().insert(held.id.clone(), held).is_none() {
+            self.metrics.works.inc();
+        }
+    }
+
+    /// Keeps what came of a pass over `seen`, unless the bundle has changed in between.
+    pub(super) fn observed(&self, seen: &Held, status: &ManifestWorkStatus) {
+        let mut all = self.lock();
+        let Some(held) = all.get_mut(&seen.id) else { return };
+        if is_condition_true(&status.conditions, "Applied") && !seen.deleting {
+            held.applied = Some(seen.spec.clone());
+        }
+        if held.generation == seen.generation {
             held.status = status.clone();
         }
     }
@@ -134,8 +161,15 @@ impl Works {
     /// The broker took a report.
     pub(super) fn reported(&self, id: &str, generation: i32, status: &ManifestWorkStatus) {
         if let Some(held) = self.lock().get_mut(id) {
-            held.reported = Some((generation, status.clone()));
+            held.reported = Some((generation, hash(status)));
             held.report_as = Action::Update;
+        }
+    }
+
+    /// A bundle was saved as it was then.
+    pub(super) fn saved(&self, id: &str, state: OnDisk) {
+        if let Some(held) = self.lock().get_mut(id) {
+            held.on_disk = Some(state);
         }
     }
 
@@ -163,8 +197,7 @@ impl Works {
             known.iter().map(|entry| (entry.resource_id.as_str(), entry.status_hash.as_str())).collect();
         let mut all = self.lock();
         let differing = all.values_mut().filter(|held| {
-            let hash = || status_hash(&BundleStatus::from(held.status.clone()));
-            known.is_empty() || known.get(held.id.as_str()).is_some_and(|known| *known != hash())
+            known.is_empty() || known.get(held.id.as_str()).is_some_and(|known| *known != hash(&held.status))
         });
         differing
             .map(|held| {
@@ -244,17 +277,24 @@ impl Held {
                     .collect(),
             }
         };
-        let labels = metadata.get("labels").and_then(|labels| serde_json::from_value(labels.clone()).ok());
+        let name = metadata.get("name").and_then(Value::as_str).unwrap_or(&id).to_owned();
+        for (field, text) in [(extension::RESOURCE_ID, &id), ("metadata.name", &name)] {
+            if !can_be_recorded(text) {
+                return Err(InvalidEvent::Attribute { name: field.to_owned(), value: text.clone() });
+            }
+        }
         Ok(Self {
-            name: metadata.get("name").and_then(Value::as_str).unwrap_or(&id).to_owned(),
+            name,
             generation,
-            labels: labels.unwrap_or_default(),
+            labels: labels(&metadata),
             metadata,
-            spec,
+            spec: Arc::new(spec),
+            applied: None,
             deleting,
             deleted_at,
             status: ManifestWorkStatus::default(),
             reported: None,
+            on_disk: None,
             report_as: Action::Update,
             source: event.source.clone(),
             tracing: event.text(extension::LOG_TRACING).unwrap_or_else(|| "{}".to_owned()),
@@ -267,7 +307,73 @@ impl Held {
     pub(super) fn is_news(&self, status: &ManifestWorkStatus) -> bool {
         self.reported
             .as_ref()
-            .is_none_or(|(generation, reported)| *generation != self.generation || reported != status)
+            .is_none_or(|(generation, reported)| *generation != self.generation || *reported != hash(status))
+    }
+
+    /// What names its state as it is.
+    pub(super) fn state(&self) -> OnDisk {
+        OnDisk {
+            generation: self.generation,
+            deleting: self.deleting,
+            is_applied: self.is_applied(),
+            status: hash(&self.status),
+            reported: self.reported.clone(),
+        }
+    }
+
+    /// Whether what is wanted of it is on disk, whatever came of it.
+    pub(super) fn is_noted(&self) -> bool {
+        self.on_disk
+            .as_ref()
+            .is_some_and(|on_disk| (on_disk.generation, on_disk.deleting) == (self.generation, self.deleting))
+    }
+
+    /// Whether everything that is wanted was applied.
+    fn is_applied(&self) -> bool {
+        self.applied.as_ref().is_some_and(|applied| Arc::ptr_eq(applied, &self.spec))
+    }
+
+    /// As it is saved.
+    pub(super) fn to_document(&self, sequence: String) -> Document {
+        let is_applied = self.is_applied();
+        Document {
+            name: self.name.clone(),
+            generation: self.generation,
+            metadata: self.metadata.clone(),
+            spec: self.spec.clone(),
+            is_applied,
+            applied: self.applied.clone().filter(|_| !is_applied),
+            deleted_at: self.deleted_at.clone(),
+            status: self.status.clone(),
+            reported: self.reported.clone(),
+            source: self.source.clone(),
+            tracing: self.tracing.clone(),
+            correlation: self.correlation.clone(),
+            sequence,
+        }
+    }
+
+    pub(super) fn from_document(id: String, document: Document) -> Self {
+        let mut held = Self {
+            id,
+            name: document.name,
+            generation: document.generation,
+            labels: labels(&document.metadata),
+            metadata: document.metadata,
+            applied: document.applied.or_else(|| document.is_applied.then(|| document.spec.clone())),
+            spec: document.spec,
+            deleting: document.deleted_at.is_some(),
+            deleted_at: document.deleted_at,
+            status: document.status,
+            reported: document.reported,
+            on_disk: None,
+            report_as: Action::Update,
+            source: document.source,
+            tracing: document.tracing,
+            correlation: document.correlation,
+        };
+        held.on_disk = Some(held.state());
+        held
     }
 
     /// Adds to an event what says which bundle it is about. `is_gone` when nothing of it is left.
@@ -297,6 +403,27 @@ impl Held {
             None => event,
         }
     }
+}
+
+/// Whether a name can be part of a record's, behind the hash of the hub.
+fn can_be_recorded(name: &str) -> bool {
+    let is_fine =
+        |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-' || byte == b'.';
+    let ends_well = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
+    let bytes = name.as_bytes();
+    bytes.len() <= LONGEST_NAME
+        && bytes.iter().copied().all(is_fine)
+        && ends_well(bytes.first())
+        && ends_well(bytes.last())
+}
+
+fn labels(metadata: &Value) -> BTreeMap<String, String> {
+    let labels = metadata.get("labels").and_then(|labels| serde_json::from_value(labels.clone()).ok());
+    labels.unwrap_or_default()
+}
+
+fn hash(status: &ManifestWorkStatus) -> String {
+    status_hash(&BundleStatus::from(status.clone()))
 }
 
 /// A moment as metadata has it.
@@ -372,6 +499,46 @@ mod tests {
         assert_eq!(works.take(&answer(1)).unwrap(), Taken::Yes("r".to_owned()), "it was made anew");
         assert_eq!(works.get("r").unwrap().generation, 1);
         assert_eq!(works.take(&order(2)).unwrap(), Taken::Yes("r".to_owned()));
+    }
+
+    #[test]
+    fn what_could_not_be_recorded_is_refused() {
+        let works = Works::new(Metrics::default());
+        for odd in ["../r", "R", "a b", "-", "a.", &"x".repeat(189)] {
+            let order = order(1).with(extension::RESOURCE_ID, odd);
+            assert!(works.take(&order).is_err(), "{odd}");
+        }
+        for odd in ["5", "[]", r#"{"labels":"x"}"#, r#"{"annotations":[1]}"#, r#"{"name":"A/B"}"#] {
+            assert!(works.take(&order(1).with(extension::METADATA, odd)).is_err(), "{odd}");
+        }
+        assert_eq!(
+            works.take(&order(1).with(extension::METADATA, "{}")).unwrap(),
+            Taken::Yes("r".to_owned())
+        );
+    }
+
+    #[test]
+    fn what_is_saved_is_what_is_read_back() {
+        let works = Works::new(Metrics::default());
+        works.take(&order(1)).unwrap();
+        let mut status = ManifestWorkStatus::default();
+        let applied = pilothouse_crds::Condition::new(
+            "Applied",
+            pilothouse_crds::ConditionStatus::True,
+            "",
+            "",
+            Timestamp::UNIX_EPOCH,
+        );
+        status.conditions.push(applied);
+        works.observed(&works.get("r").unwrap(), &status);
+        works.reported("r", 1, &status);
+        works.take(&order(2)).unwrap();
+        let held = works.get("r").unwrap();
+        let document = serde_json::to_string(&held.to_document("7".to_owned())).unwrap();
+        let again = Held::from_document("r".to_owned(), serde_json::from_str(&document).unwrap());
+        assert_eq!(again.state(), held.state());
+        assert_eq!((again.applied.as_deref(), &again.spec), (held.applied.as_deref(), &held.spec));
+        assert!(again.is_noted() && again.is_news(&status), "another version has to be reported");
     }
 
     #[test]

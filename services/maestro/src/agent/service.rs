@@ -5,6 +5,7 @@ use std::time::Duration;
 use pilothouse_http::{Health, Verdict};
 use pilothouse_runtime::reconcile::{Handle, Options};
 use pilothouse_runtime::{Clock, Controller, OnExit, Shutdown, Tasks};
+use pilothouse_store::Store;
 use pilothouse_work::{Engine, Hub};
 use prometheus_client::registry::Registry;
 use tracing::info;
@@ -12,6 +13,7 @@ use tracing::info;
 use crate::agent::held::Works;
 use crate::agent::metrics::Metrics;
 use crate::agent::orders::Orders;
+use crate::agent::saved::Saved;
 use crate::agent::works::Applying;
 use crate::agent::{Config, Error};
 use crate::link::Link;
@@ -27,6 +29,8 @@ const CONCURRENCY: usize = 16;
 pub struct Deps<'a> {
     /// The cluster.
     pub client: kube::Client,
+    /// What survives a restart. Opened with [`catalog`](super::catalog).
+    pub store: Store,
     /// Dates everything.
     pub clock: Clock,
     /// Says whether the broker is there.
@@ -39,28 +43,37 @@ pub struct Deps<'a> {
 pub struct Service {
     config: Config,
     client: kube::Client,
+    saved: Saved,
+    works: Works,
+    sequence: Arc<Sequence>,
     clock: Clock,
     health: Health,
     metrics: Metrics,
 }
 
 impl Service {
-    /// Checks the configuration. Neither the broker nor the cluster need be there yet.
+    /// Checks the configuration, and reads what an agent before this one has left. Neither the broker nor the cluster need
+    /// be there yet.
     pub async fn build(config: Config, deps: Deps<'_>) -> Result<Self, Error> {
-        let Deps { client, clock, health, registry } = deps;
+        let Deps { client, store, clock, health, registry } = deps;
         for name in [&config.consumer, &config.source_id] {
             if !topic::is_name(name) {
                 return Err(Error::Name(name.clone()));
             }
         }
-        Ok(Self { config, client, clock, health, metrics: Metrics::register(registry) })
+        let metrics = Metrics::register(registry);
+        let works = Works::new(metrics.clone());
+        let sequence = Arc::new(Sequence::new(clock.clone()));
+        let saved = Saved::try_new(store)?;
+        saved.load(&works, &sequence).await?;
+        Ok(Self { config, client, saved, works, sequence, clock, health, metrics })
     }
 
     /// Serves until shutdown; returns when everything has ended.
     pub async fn run(self, shutdown: Shutdown) -> Result<(), Error> {
         let tasks = Tasks::new("maestro-agent", shutdown.clone());
-        let Self { config, client, clock, health, metrics } = self;
-        let Config { broker, consumer, source_id, agent_id, hub, json_raw_limit } = config;
+        let Self { config, client, saved, works, sequence, clock, health, metrics } = self;
+        let Config { broker, consumer, source_id, agent_id, hub, json_raw_limit, store: _ } = config;
         let agent_id = agent_id.unwrap_or_else(|| format!("{consumer}-work-agent"));
         let (link, happenings) = Link::of_agent(&broker, &source_id, &consumer, &clock, &tasks)?;
         let up = link.clone();
@@ -72,7 +85,6 @@ impl Service {
             }
         });
 
-        let works = Works::new(metrics.clone());
         // The engine wakes the controller that drives it: the handle is there once both are.
         let handle: Arc<OnceLock<Handle<String>>> = Arc::default();
         let engine = Engine::new(pilothouse_work::Options {
@@ -92,9 +104,10 @@ impl Service {
         });
         let applying = Applying {
             works: works.clone(),
-            engine,
+            saved,
+            engine: engine.clone(),
             link: link.clone(),
-            sequence: Sequence::new(clock.clone()),
+            sequence,
             clock: clock.clone(),
             consumer: consumer.clone(),
             source_id: source_id.clone(),
@@ -105,7 +118,7 @@ impl Service {
         let controller = Controller::new("works", applying, options);
         let handle = handle.get_or_init(|| controller.handle()).clone();
         controller.spawn(&tasks);
-        let orders = Orders { works, link, handle, clock, consumer, source_id, agent_id, metrics };
+        let orders = Orders { works, engine, link, handle, clock, consumer, source_id, agent_id, metrics };
         let until = shutdown.clone();
         tasks.spawn("orders", OnExit::StopProcess, async move {
             orders.run(happenings, until).await;

@@ -107,7 +107,10 @@ async fn session(
                 let arrival = Box::new(Arrival { event, receipt: Receipt::None });
                 happenings.send(Happening::Arrived(arrival)).await.map_err(|_| Ended::Unheard)?;
             }
-            Some(Err(Error::Event(error))) => warn!(error = %Chain(&error), "not an event"),
+            Some(Err(Error::Event(error))) => {
+                warn!(error = %Chain(&error), "refused a message");
+                happenings.send(Happening::Refused).await.map_err(|_| Ended::Unheard)?;
+            }
             Some(Err(error)) => return Err(error.into()),
         }
     }

@@ -7,13 +7,13 @@ use pilothouse_maestro_api::CloudEvent;
 use pilothouse_runtime::{Chain, Clock, OnExit, Policy, Tasks};
 use rumqttc::mqttbytes::v5::SubscribeReasonCode;
 use rumqttc::{
-    AckMode, AsyncClient, Event, MqttOptions, Packet, Publish, PublishOptions, PublishProperties,
-    PublishResult, QoS, TlsConfiguration, Transport,
+    AckMode, AsyncClient, Event, MqttOptions, Packet, PublishOptions, PublishProperties, PublishResult, QoS,
+    TlsConfiguration, Transport,
 };
 use tokio::sync::{mpsc, watch};
 use tracing::{debug, info, warn};
 
-use super::{Arrival, BrokerConfig, Happening, LinkError, LinkSetupError, Receipt};
+use super::{Arrival, BrokerConfig, Happening, LinkError, LinkSetupError, Receipt, packet};
 
 /// How long the broker may take to acknowledge.
 const ACKNOWLEDGEMENT: Duration = Duration::from_secs(10);
@@ -26,6 +26,8 @@ const PACKET_LIMIT: u32 = 16 << 20;
 #[derive(Clone, Debug)]
 pub(super) struct Session {
     current: watch::Receiver<Option<AsyncClient>>,
+    /// Bytes that a packet may have, as the broker said last.
+    limit: watch::Receiver<Option<u32>>,
 }
 
 /// Connects, and connects again, until shutdown.
@@ -38,6 +40,7 @@ pub(super) fn spawn(
 ) -> Result<Session, LinkSetupError> {
     let options = options(config, clock)?;
     let (current_tx, current) = watch::channel(None);
+    let (limit_tx, limit) = watch::channel(None);
     let shutdown = tasks.shutdown().clone();
     let host = config.host.clone();
     tasks.spawn("mqtt", OnExit::StopProcess, async move {
@@ -48,7 +51,7 @@ pub(super) fn spawn(
                     leave(&current_tx).await;
                     return Ok(());
                 }
-                ended = session(&options, &filter, &current_tx, &happenings) => ended,
+                ended = session(&options, &filter, &current_tx, &limit_tx, &happenings) => ended,
             };
             // Once per connection that was lost; attempts in vain are routine.
             if current_tx.send_replace(None).is_some() {
@@ -64,7 +67,7 @@ pub(super) fn spawn(
             }
         }
     });
-    Ok(Session { current })
+    Ok(Session { current, limit })
 }
 
 // === impl Session ===
@@ -73,6 +76,8 @@ impl Session {
     /// Sends a message and waits for the broker to have it.
     pub(super) async fn publish(&self, topic: String, event: &CloudEvent) -> Result<(), LinkError> {
         let client = self.current.borrow().clone().ok_or(LinkError::Down)?;
+        // What is too large would cost the connection, and then the next one.
+        self.check(&topic, event)?;
         let properties = PublishProperties {
             content_type: event.content_type.clone(),
             user_properties: event.to_properties(),
@@ -95,6 +100,10 @@ impl Session {
         }
     }
 
+    pub(super) fn check(&self, topic: &str, event: &CloudEvent) -> Result<(), LinkError> {
+        packet::check(topic, event, *self.limit.borrow())
+    }
+
     pub(super) fn is_up(&self) -> bool {
         self.current.borrow().is_some()
     }
@@ -112,6 +121,7 @@ async fn session(
     options: &MqttOptions,
     filter: &str,
     current: &watch::Sender<Option<AsyncClient>>,
+    limit: &watch::Sender<Option<u32>>,
     happenings: &mpsc::Sender<Happening>,
 ) -> Box<dyn std::error::Error + Send + Sync> {
     let (client, mut events) = AsyncClient::builder(options.clone()).capacity(256).build();
@@ -125,6 +135,10 @@ async fn session(
             Err(error) => return error.into(),
         };
         let happening = match packet {
+            Packet::ConnAck(welcome) => {
+                limit.send_replace(welcome.properties.and_then(|properties| properties.max_packet_size));
+                continue;
+            }
             Packet::SubAck(answer) => {
                 let refused =
                     answer.return_codes.iter().find(|code| !matches!(code, SubscribeReasonCode::Success(_)));
@@ -135,15 +149,15 @@ async fn session(
                 current.send_replace(Some(client.clone()));
                 Happening::Connected
             }
-            Packet::Publish(publish) => match read(&publish) {
+            Packet::Publish(publish) => match packet::read(&publish) {
                 Ok(event) => {
                     let receipt = Receipt::Mqtt(Box::new(publish), client.clone());
                     Happening::Arrived(Box::new(Arrival { event, receipt }))
                 }
                 Err(error) => {
-                    warn!(topic = %String::from_utf8_lossy(&publish.topic), error = %Chain(&error), "not an event");
+                    warn!(topic = %String::from_utf8_lossy(&publish.topic), error = %Chain(&error), "refused a message");
                     let _ = client.try_ack(&publish);
-                    continue;
+                    Happening::Refused
                 }
             },
             _ => continue,
@@ -152,16 +166,6 @@ async fn session(
             return "nobody listens any more".into();
         }
     }
-}
-
-fn read(publish: &Publish) -> Result<CloudEvent, pilothouse_maestro_api::InvalidEvent> {
-    let properties = publish.properties.as_ref();
-    let pairs = properties.into_iter().flat_map(|properties| &properties.user_properties);
-    CloudEvent::from_properties(
-        properties.and_then(|properties| properties.content_type.as_deref()),
-        pairs.map(|(name, value)| (name.as_str(), value.as_str())),
-        publish.payload.clone(),
-    )
 }
 
 fn options(config: &BrokerConfig, clock: &Clock) -> Result<MqttOptions, LinkSetupError> {

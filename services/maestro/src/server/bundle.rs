@@ -4,11 +4,12 @@ use std::collections::HashSet;
 
 use jiff::Timestamp;
 use pilothouse_maestro_api::{Action, CloudEvent, EventType, Subresource, extension};
-use pilothouse_runtime::Clock;
-use pilothouse_store::{Conflict, DocumentId, Error as StoreError, Precondition};
+use pilothouse_runtime::{Clock, fault};
+use pilothouse_store::{Committed, Conflict, DocumentId, Error as StoreError, Precondition, Transaction};
 use serde_json::Value;
 use tracing::info;
 
+use crate::link::Link;
 use crate::server::error::Refusal;
 use crate::server::records::{NoteAction, Records, Resource};
 use crate::topic;
@@ -21,6 +22,8 @@ const ATTEMPTS: usize = 10;
 pub(super) struct Bundles {
     pub(super) records: Records,
     pub(super) clock: Clock,
+    pub(super) link: Link,
+    pub(super) source_id: String,
 }
 
 impl Bundles {
@@ -48,12 +51,13 @@ impl Bundles {
             consumer_name: consumer,
             id,
         };
+        self.check_size(&resource)?;
         let mut transaction = self.records.transaction();
         // The consumer must not go in between.
         let consumer_id = DocumentId::try_new(&resource.consumer_name)?;
         transaction.check(&self.records.consumers, consumer_id, Precondition::Etag(document.etag));
         self.records.put_resource(&mut transaction, &resource, Precondition::Absent, NoteAction::Create)?;
-        match self.records.store.commit(&transaction).await {
+        match self.commit(&transaction).await {
             Ok(_) => {
                 log(&event, &resource, "accepted a bundle");
                 Ok(())
@@ -63,6 +67,21 @@ impl Bundles {
             }
             Err(error) => Err(error.into()),
         }
+    }
+
+    async fn commit(&self, transaction: &Transaction) -> Result<Committed, StoreError> {
+        fault::point("maestro-server.accept.before");
+        let committed = self.records.store.commit(transaction).await;
+        fault::point("maestro-server.accept.after");
+        committed
+    }
+
+    /// Refuses what could never be delivered: whoever sends it can do something about it.
+    fn check_size(&self, resource: &Resource) -> Result<(), Refusal> {
+        let event = outgoing(resource, &self.source_id, Action::ResyncResponse, self.clock.now())?;
+        let topic = topic::source_events(&self.source_id, &resource.consumer_name);
+        let too_large = |error| Refusal::Invalid(format!("{error}; split it into several bundles"));
+        self.link.check(&topic, &event).map_err(too_large)
     }
 
     /// Changes a bundle; that of `owner`, where callers are told apart.
@@ -88,10 +107,11 @@ impl Bundles {
             resource.version += 1;
             resource.updated_at = self.clock.now();
             resource.payload = payload.clone();
+            self.check_size(&resource)?;
             let mut transaction = self.records.transaction();
             let precondition = Precondition::Etag(document.etag);
             self.records.put_resource(&mut transaction, &resource, precondition, NoteAction::Update)?;
-            match self.records.store.commit(&transaction).await {
+            match self.commit(&transaction).await {
                 Ok(_) => {
                     log(&event, &resource, "accepted a change to a bundle");
                     return Ok(());
@@ -116,7 +136,7 @@ impl Bundles {
             let mut transaction = self.records.transaction();
             let precondition = Precondition::Etag(document.etag);
             self.records.put_resource(&mut transaction, &resource, precondition, NoteAction::Delete)?;
-            match self.records.store.commit(&transaction).await {
+            match self.commit(&transaction).await {
                 Ok(_) => {
                     info!(resource = resource.id, consumer = resource.consumer_name, "a bundle is to go");
                     return Ok(());

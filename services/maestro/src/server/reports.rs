@@ -8,7 +8,7 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::time::Duration;
 
 use pilothouse_maestro_api::{Action, BundleStatus, CloudEvent, InvalidEvent, Subresource, extension};
-use pilothouse_runtime::{Clock, OnExit, TaskError, Tasks};
+use pilothouse_runtime::{Clock, OnExit, TaskError, Tasks, fault};
 use pilothouse_store::{Conflict, DocumentId, Error as StoreError, Precondition};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
@@ -72,6 +72,7 @@ impl Reports {
                 }
                 Some(Happening::Joined(consumer)) => self.joined(consumer),
                 Some(Happening::Arrived(arrival)) => self.arrived(*arrival, &lanes, &mut unanswered).await,
+                Some(Happening::Refused) => self.metrics.report(Outcome::Unreadable),
             }
         }
     }
@@ -216,7 +217,10 @@ impl Reports {
             let (container, partition) = (&self.records.resources, &self.records.partition);
             let document_id = DocumentId::try_new(&id)?;
             let precondition = Precondition::Etag(document.etag);
-            match store.put(container, partition, document_id.clone(), precondition, &resource).await {
+            fault::point("maestro-server.report.before");
+            let put = store.put(container, partition, document_id.clone(), precondition, &resource).await;
+            fault::point("maestro-server.report.after");
+            match put {
                 Ok(_) if !is_deleted => {
                     if is_first {
                         let waited = resource.updated_at.duration_since(resource.created_at);
@@ -227,7 +231,9 @@ impl Reports {
                 Ok(_) => {
                     // Two steps: whoever follows the bundle sees its last status before it is gone. Should the second be
                     // lost, the agent is asked again after its next connection, and answers the same.
+                    fault::point("maestro-server.forget.before");
                     store.delete(container, partition, document_id, Precondition::Any).await?;
+                    fault::point("maestro-server.forget.after");
                     info!(resource = id, consumer, "a bundle is gone");
                     return Ok(Outcome::Deleted);
                 }

@@ -97,7 +97,11 @@ impl Resync {
                 async move {
                     let sent = self.link.publish(topic, &event).await;
                     self.metrics.sent(Half::spec);
-                    sent
+                    match sent {
+                        // The outbox says so in its status; the others are not to wait for it.
+                        Err(LinkError::TooLarge { .. }) => Ok(()),
+                        sent => sent,
+                    }
                 }
             })
             .buffer_unordered(CONCURRENCY)

@@ -162,7 +162,7 @@ impl Service {
 
         let resync = Resync {
             records: records.clone(),
-            link,
+            link: link.clone(),
             clock: clock.clone(),
             source_id: config.source_id.clone(),
             share: share.clone(),
@@ -171,7 +171,7 @@ impl Service {
         let reports = Reports {
             records: records.clone(),
             clock: clock.clone(),
-            source_id: config.source_id,
+            source_id: config.source_id.clone(),
             metrics: metrics.clone(),
             resync,
             tasks: tasks.clone(),
@@ -184,7 +184,7 @@ impl Service {
             Ok(())
         });
 
-        let bundles = Bundles { records: records.clone(), clock };
+        let bundles = Bundles { records: records.clone(), clock, link, source_id: config.source_id };
         let api = Api { bundles: bundles.clone(), metrics: metrics.clone(), found: Default::default() };
         let app = Stack::new(rest_metrics.clone()).around(rest::router(api));
         let own = tasks.clone();

@@ -12,7 +12,7 @@ use kube::core::WatchEvent;
 use kube::{Api, ResourceExt};
 use pilothouse_crds::AppliedManifestWork;
 use pilothouse_maestro_api::{Action, CloudEvent, Error, EventType, Subresource, work_uid};
-use pilothouse_runtime::{OnExit, Shutdown, Tasks};
+use pilothouse_runtime::{Chain, OnExit, Shutdown, Tasks};
 use pilothouse_test_support::{environment, eventually, postgres};
 
 use crate::cluster::{Cluster, PATIENCE};
@@ -21,10 +21,10 @@ use crate::proxy::Proxy;
 use crate::world::{BrokerPart, CONSUMER, SOURCE, Server, Storage, World, start_agent, work};
 
 /// The contents of every object, as they followed each other.
-type Histories = Arc<Mutex<BTreeMap<String, Vec<u32>>>>;
+pub(crate) type Histories = Arc<Mutex<BTreeMap<String, Vec<u32>>>>;
 
 /// Follows all objects of the test from now on.
-async fn follow(cluster: &Cluster) -> (Histories, Tasks) {
+pub(crate) async fn follow(cluster: &Cluster) -> (Histories, Tasks) {
     let maps: Api<ConfigMap> = Api::namespaced(cluster.client.clone(), "default");
     let start = maps.list(&Default::default()).await.unwrap().metadata.resource_version.unwrap_or_default();
     let histories = Histories::default();
@@ -32,28 +32,35 @@ async fn follow(cluster: &Cluster) -> (Histories, Tasks) {
     let seen = histories.clone();
     tasks.spawn("follow", OnExit::Expendable, async move {
         let parameters = WatchParams::default().timeout(290);
-        let mut events = std::pin::pin!(maps.watch(&parameters, &start).await?);
-        while let Some(event) = events.next().await {
-            if let WatchEvent::Added(map) | WatchEvent::Modified(map) = event?
-                && let Some(content) = map.data.as_ref().and_then(|data| data.get("k")?.parse().ok())
-            {
-                seen.lock().unwrap().entry(map.name_any()).or_default().push(content);
+        let mut from = start;
+        loop {
+            let mut events = std::pin::pin!(maps.watch(&parameters, &from).await?);
+            while let Some(event) = events.next().await {
+                let (map, is_there) = match event? {
+                    WatchEvent::Added(map) | WatchEvent::Modified(map) => (map, true),
+                    WatchEvent::Deleted(map) => (map, false),
+                    _ => continue,
+                };
+                from = map.resource_version().unwrap_or_default();
+                let content = map.data.as_ref().and_then(|data| data.get("k")?.parse().ok());
+                if let Some(content) = content.filter(|_| is_there) {
+                    seen.lock().unwrap().entry(map.name_any()).or_default().push(content);
+                }
             }
         }
-        Ok(())
     });
     (histories, tasks)
 }
 
 /// Sends until it is taken: the server may just have died.
-async fn insist<F: Future<Output = Result<(), Error>>>(mut send: impl FnMut() -> F) {
+pub(crate) async fn insist<F: Future<Output = Result<(), Error>>>(mut send: impl FnMut() -> F) {
     eventually("the source's word is taken", PATIENCE, || {
         let sending = send();
         async {
             match sending.await {
                 // Taken by the one that died before it could say so.
                 Ok(()) | Err(Error::Conflict(_)) => Ok(()),
-                Err(error) => Err(error.to_string()),
+                Err(error) => Err(Chain(&error).to_string()),
             }
         }
     })

@@ -40,7 +40,8 @@ pub(crate) const OF_SERVERS: [Wanted; 5] = [
     ("spec_create_request", "spec.create_request", |_| true),
     ("spec_update_request", "spec.update_request", |_| true),
     ("spec_delete_request", "spec.delete_request", |_| true),
-    ("spec_resync_response", "spec.resync_response", |_| true),
+    // Another question may be answered when the work is on its way out.
+    ("spec_resync_response", "spec.resync_response", |seen| !seen.has("ce-deletiontimestamp")),
     // The one that knows of a work.
     ("status_resync_request", "status.resync_request", |seen| seen.text().contains("resourceID")),
 ];
@@ -65,6 +66,15 @@ impl Seen {
 
     pub(crate) fn has(&self, name: &str) -> bool {
         self.properties.iter().any(|(found, _)| found == name)
+    }
+
+    /// Whether it is about this bundle.
+    pub(crate) fn is_about(&self, id: &str) -> bool {
+        self.property("ce-resourceid") == id
+    }
+
+    pub(crate) fn kind(&self) -> String {
+        self.property("ce-type").to_owned()
     }
 
     fn property(&self, name: &str) -> &str {
@@ -225,6 +235,14 @@ impl Recorder {
         };
         let found = tokio::time::timeout(PATIENCE, waiting).await.ok().flatten();
         found.unwrap_or_else(|| panic!("no {name} among {:#?}", self.kinds()))
+    }
+
+    /// Everything that was heard by now.
+    pub(crate) fn so_far(&mut self) -> Vec<Seen> {
+        while let Ok(seen) = self.heard.try_recv() {
+            self.seen.push(seen);
+        }
+        self.seen.clone()
     }
 
     fn kinds(&self) -> Vec<&str> {

@@ -10,6 +10,7 @@ use pilothouse_runtime::{OnExit, Reason, Shutdown, Tasks};
 use rumqttc::mqttbytes::v5::{Codec, Packet};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
 use tokio_util::codec::{FramedRead, FramedWrite};
 
 /// After how many others a message comes that is late: by then there may be a newer one of the same work.
@@ -33,6 +34,8 @@ struct Faults {
     on: Arc<AtomicBool>,
     dice: Arc<AtomicU64>,
     counts: Arc<[AtomicU64; 3]>,
+    /// Nothing gets through, and nobody is told.
+    silent: watch::Sender<bool>,
 }
 
 /// The proxy; it ends when dropped.
@@ -52,6 +55,7 @@ impl Proxy {
             on: Arc::new(AtomicBool::new(true)),
             dice: Arc::new(AtomicU64::new(seed)),
             counts: Arc::default(),
+            silent: watch::Sender::new(false),
         };
         let shutdown = Shutdown::new();
         let tasks = Tasks::new("proxy", shutdown.clone());
@@ -78,6 +82,11 @@ impl Proxy {
     /// From now on nothing happens any more.
     pub(crate) fn calm(&self) {
         self.faults.on.store(false, Ordering::SeqCst);
+    }
+
+    /// From now on nothing gets through, though connections stand, until it may again.
+    pub(crate) fn silence(&self, is_silent: bool) {
+        self.faults.silent.send_replace(is_silent);
     }
 
     /// How many messages came twice, late, and not at all.
@@ -158,7 +167,11 @@ async fn pump(from: impl AsyncRead + Unpin, to: impl AsyncWrite + Unpin, faults:
         while late.front().is_some_and(|(others, _)| *others == 0) {
             packets.extend(late.pop_front().map(|(_, packet)| packet));
         }
+        let mut silent = faults.silent.subscribe();
         for packet in packets {
+            if silent.wait_for(|silent| !silent).await.is_err() {
+                return;
+            }
             if to.send(packet).await.is_err() {
                 return;
             }

@@ -1,7 +1,7 @@
 //! All of it, on free ports.
 
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
@@ -47,6 +47,8 @@ pub(crate) struct BrokerPart {
     pub(crate) port: u16,
     part: Option<Part>,
     mosquitto: Option<Running>,
+    /// Where Mosquitto's configuration is, if it is that.
+    folder: Option<PathBuf>,
     registry: Registry,
 }
 
@@ -80,7 +82,7 @@ pub(crate) struct Inside {
 }
 
 impl Part {
-    fn spawn<F, E>(name: &'static str, run: impl FnOnce(Shutdown) -> F) -> Self
+    pub(crate) fn spawn<F, E>(name: &'static str, run: impl FnOnce(Shutdown) -> F) -> Self
     where
         F: Future<Output = Result<(), E>> + Send + 'static,
         E: std::error::Error + Send + Sync + 'static,
@@ -163,18 +165,27 @@ impl World {
 impl BrokerPart {
     /// Ours, on this port.
     pub(crate) async fn ours(port: u16) -> Self {
-        let listen: SocketAddr = ([127, 0, 0, 1], port).into();
-        let config = pilothouse_broker::Config { listen, ..Default::default() };
+        Self::ours_with(port, Default::default(), Authorizer::open()).await
+    }
+
+    /// Ours, on this port, configured like this.
+    pub(crate) async fn ours_with(
+        port: u16,
+        config: pilothouse_broker::Config,
+        authorizer: Authorizer,
+    ) -> Self {
+        let config = pilothouse_broker::Config { listen: ([127, 0, 0, 1], port).into(), ..config };
         let mut registry = Registry::default();
-        let deps = pilothouse_broker::Deps {
-            clock: Clock::system(),
-            authorizer: Authorizer::open(),
-            registry: &mut registry,
-        };
+        let deps = pilothouse_broker::Deps { clock: Clock::system(), authorizer, registry: &mut registry };
         let service = pilothouse_broker::Service::build(config, deps).await.unwrap();
         let port = service.local_address().port();
         let part = Part::spawn("broker", |shutdown| service.run(shutdown));
-        Self { kind: BrokerKind::Mqtt, port, part: Some(part), mosquitto: None, registry }
+        let kind = BrokerKind::Mqtt;
+        Self { kind, port, part: Some(part), mosquitto: None, folder: None, registry }
+    }
+
+    pub(crate) fn is_ours(&self) -> bool {
+        self.folder.is_none()
     }
 
     /// Whether Mosquitto is on this machine; if not, the test was noted as skipped and should return.
@@ -188,10 +199,19 @@ impl BrokerPart {
 
     /// The one everybody compares with.
     pub(crate) async fn mosquitto(folder: &Path) -> Self {
+        Self::mosquitto_with(folder, "allow_anonymous true\n").await
+    }
+
+    /// The same, with more lines of configuration for its listener.
+    pub(crate) async fn mosquitto_with(folder: &Path, lines: &str) -> Self {
         let port = free_port();
         let config = folder.join("mosquitto.conf");
-        std::fs::write(&config, format!("listener {port} 127.0.0.1\nallow_anonymous true\nuser root\n"))
-            .unwrap();
+        std::fs::write(&config, format!("user root\nlistener {port} 127.0.0.1\n{lines}")).unwrap();
+        Self::launch_mosquitto(folder, port).await
+    }
+
+    async fn launch_mosquitto(folder: &Path, port: u16) -> Self {
+        let config = folder.join("mosquitto.conf");
         let mut command = Command::new(MOSQUITTO);
         command.arg("-c").arg(config).stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null());
         let running = Running::spawn(command).unwrap();
@@ -204,6 +224,7 @@ impl BrokerPart {
             port,
             part: None,
             mosquitto: Some(running),
+            folder: Some(folder.to_owned()),
             registry: Registry::default(),
         }
     }
@@ -211,7 +232,8 @@ impl BrokerPart {
     /// None: agents dial the server, which listens for them on a port that stays the same.
     pub(crate) fn dialled() -> Self {
         let port = free_port();
-        Self { kind: BrokerKind::Grpc, port, part: None, mosquitto: None, registry: Registry::default() }
+        let registry = Registry::default();
+        Self { kind: BrokerKind::Grpc, port, part: None, mosquitto: None, folder: None, registry }
     }
 
     /// A server over this broker, or over none.
@@ -256,7 +278,10 @@ impl BrokerPart {
 
     pub(crate) async fn start_again(&mut self) {
         let port = self.port;
-        *self = Self::ours(port).await;
+        *self = match self.folder.take() {
+            Some(folder) => Self::launch_mosquitto(&folder, port).await,
+            None => Self::ours(port).await,
+        };
     }
 }
 
@@ -275,7 +300,8 @@ impl Server {
         Self::launch(folder, broker, [0, 0], storage).await
     }
 
-    async fn launch(folder: &Path, broker: u16, ports: [u16; 2], storage: &Storage) -> Self {
+    /// On these ports, with its documents there.
+    pub(crate) async fn launch(folder: &Path, broker: u16, ports: [u16; 2], storage: &Storage) -> Self {
         let config = server::Config { broker: broker_config(broker, "maestro"), ..server_config(ports) };
         Self::configured(folder, storage, config).await
     }
@@ -301,7 +327,8 @@ impl Server {
         server
     }
 
-    fn at(rest: SocketAddr, grpc: SocketAddr) -> Self {
+    /// Whatever serves at these addresses.
+    pub(crate) fn at(rest: SocketAddr, grpc: SocketAddr) -> Self {
         let rest_url = format!("http://{rest}");
         let client = ClientBuilder::new(Duration::from_secs(10)).build().unwrap();
         Self {
@@ -378,6 +405,20 @@ pub(crate) async fn start_agent_of(cluster: &Cluster, broker: u16, hub: &str) ->
 
 /// An agent whose works come from this hub, this way.
 pub(crate) async fn start_agent_with(cluster: &Cluster, hub: &str, broker: BrokerConfig) -> Part {
+    run_agent(&cluster.client, hub, broker, forgetful_store().await).await
+}
+
+/// An agent that remembers what it was told in this store.
+pub(crate) async fn start_remembering_agent(
+    client: &kube::Client,
+    broker: u16,
+    hub: &str,
+    store: Store,
+) -> Part {
+    run_agent(client, hub, broker_config(broker, "local-cluster-work-agent-client"), store).await
+}
+
+async fn run_agent(client: &kube::Client, hub: &str, broker: BrokerConfig, store: Store) -> Part {
     let config = agent::Config {
         broker,
         consumer: CONSUMER.to_owned(),
@@ -386,13 +427,30 @@ pub(crate) async fn start_agent_with(cluster: &Cluster, hub: &str, broker: Broke
     };
     let mut registry = Registry::default();
     let deps = agent::Deps {
-        client: cluster.client.clone(),
+        client: client.clone(),
+        store,
         clock: Clock::system(),
         health: Health::new(Shutdown::new()),
         registry: &mut registry,
     };
     let service = agent::Service::build(config, deps).await.unwrap();
     Part::spawn("agent", |shutdown| service.run(shutdown))
+}
+
+/// A store of an agent, of which nothing is left when it is gone.
+pub(crate) async fn forgetful_store() -> Store {
+    let mut options = Options::new(Location::memory(), agent::catalog(), Shutdown::new());
+    options.keyring = Some(Keyring::ephemeral().unwrap());
+    Store::open(options).await.unwrap()
+}
+
+/// A store of an agent that stays.
+pub(crate) async fn lasting_store(folder: &Path) -> Store {
+    let folder = folder.to_str().unwrap();
+    let location = Location::sqlite(format!("{folder}/agent.db"));
+    let mut options = Options::new(location, agent::catalog(), Shutdown::new());
+    options.keyring = Some(Keyring::open_or_create(format!("{folder}/agent-keyring")).unwrap());
+    Store::open(options).await.unwrap()
 }
 
 pub(crate) fn broker_config(port: u16, client_id: &str) -> BrokerConfig {

@@ -57,9 +57,13 @@ impl CloudEvent {
             extensions: Default::default(),
             data: Bytes::new(),
         };
+        let mut specified = false;
         for (name, value) in object {
             match (name.as_str(), value) {
-                ("specversion", _) => {}
+                ("specversion", Value::String(text)) if text == SPECIFICATION => specified = true,
+                ("specversion", value) => {
+                    return Err(InvalidEvent::Attribute { name, value: value.to_string() });
+                }
                 ("id", Value::String(text)) => event.id = text,
                 ("source", Value::String(text)) => event.source = text,
                 ("type", Value::String(text)) => event.kind = text,
@@ -68,8 +72,14 @@ impl CloudEvent {
                 ("data", value) => {
                     event.data = serde_json::to_vec(&value).map_err(InvalidEvent::Json)?.into();
                 }
+                ("id" | "source" | "type" | "datacontenttype" | "time", value) => {
+                    return Err(InvalidEvent::Attribute { name, value: value.to_string() });
+                }
                 (_, value) => drop(event.extensions.insert(name, attribute(value)?)),
             }
+        }
+        if !specified {
+            return Err(InvalidEvent::Missing("specversion"));
         }
         event.complete()
     }
