@@ -19,6 +19,7 @@ pub mod operations;
 pub mod store;
 pub mod token;
 pub mod up;
+pub mod upstream;
 pub mod version;
 pub mod virt_controller;
 

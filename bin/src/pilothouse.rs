@@ -8,7 +8,7 @@ use clap::{Parser, Subcommand};
 use crate::commands::{
     backend, completions, control_plane, down, frontend, gateway, hold, hypershift_operator, kube_apiserver,
     kubeconfig, kubelet, maestro_agent, maestro_server, multicluster_engine, nodes, operations, store, token,
-    up, version, virt_controller,
+    up, upstream, version, virt_controller,
 };
 use crate::{Failure, Output, OutputArgs, exit_code};
 
@@ -63,6 +63,7 @@ enum Verb {
     VirtController(virt_controller::Args),
     Gateway(gateway::Args),
     Store(store::Args),
+    Upstream(upstream::Args),
     Version(version::Args),
     Completions(completions::Args),
 }
@@ -111,6 +112,7 @@ impl Args {
             Verb::Operations(args) => args.run(&mut output)?,
             Verb::Hold(args) => args.run(&mut output)?,
             Verb::Store(args) => args.run(&mut output)?,
+            Verb::Upstream(args) => args.run(&mut output)?,
             Verb::Version(args) => args.run("pilothouse", &mut output)?,
             Verb::Completions(args) => args.run::<Self>(&mut output)?,
         }

@@ -1,5 +1,9 @@
 //! Both commands as their users meet them: help texts, output and exit codes.
 
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+
 use assert_cmd::Command;
 use assert_cmd::cargo::cargo_bin_cmd;
 use rstest::rstest;
@@ -47,6 +51,9 @@ fn stdout(command: &mut Command) -> String {
 #[case::pilothouse_hold("pilothouse", &["hold", "--help"])]
 #[case::pilothouse_frontend("pilothouse", &["frontend", "--help"])]
 #[case::pilothouse_backend("pilothouse", &["backend", "--help"])]
+#[case::pilothouse_upstream("pilothouse", &["upstream", "--help"])]
+#[case::pilothouse_upstream_install("pilothouse", &["upstream", "install", "--help"])]
+#[case::pilothouse_upstream_list("pilothouse", &["upstream", "list", "--help"])]
 #[case::pilothouse_version("pilothouse", &["version", "--help"])]
 #[case::pilothouse_completions("pilothouse", &["completions", "--help"])]
 #[case::hcp("hcp", &["--help"])]
@@ -163,4 +170,71 @@ fn failure_is_exit_code_1_and_ends_with_a_hint() {
     let told = String::from_utf8(output.stderr).unwrap();
     assert!(told.starts_with("error: "), "{told}");
     assert!(told.lines().last().unwrap().starts_with("hint: "), "{told}");
+}
+
+/// Programs that say what they should say, and nothing else.
+fn upstream_programs(folder: &Path, kubernetes: &str, etcd: &str) {
+    fs::create_dir_all(folder).unwrap();
+    for (name, answer) in [
+        ("etcd", format!("etcd Version: {etcd}")),
+        ("kubectl", format!("Client Version: v{kubernetes}")),
+        ("kube-apiserver", format!("Kubernetes v{kubernetes}")),
+        ("kube-controller-manager", format!("Kubernetes v{kubernetes}")),
+        ("kube-scheduler", format!("Kubernetes v{kubernetes}")),
+    ] {
+        let file = folder.join(name);
+        fs::write(&file, format!("#!/bin/sh\necho '{answer}'\n")).unwrap();
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+}
+
+#[test]
+fn upstream_programs_are_taken_where_they_have_the_version() {
+    let folder = tempfile::tempdir().unwrap();
+    let (cache, mine, others) =
+        (folder.path().join("cache"), folder.path().join("mine"), folder.path().join("others"));
+    let upstream = |arguments: &[&str]| {
+        let mut command = command("pilothouse");
+        // Neither Go nor anybody else's programs.
+        command.env("PATH", &others).arg("upstream").args(arguments).arg("--cache").arg(&cache);
+        command
+    };
+    let listed = stdout(&mut upstream(&["list", "--output", "json"]));
+    let listed: serde_json::Value = serde_json::from_str(&listed).unwrap();
+    let newest = listed["versions"].as_array().unwrap().last().unwrap().clone();
+    assert_eq!((newest["releases"].as_str(), newest["installed"].as_bool()), (Some("4.21"), Some(false)));
+    let (kubernetes, etcd) = (newest["kubernetes"].as_str().unwrap(), newest["etcd"].as_str().unwrap());
+    upstream_programs(&others, "1.0.0", "1.0.0");
+    upstream_programs(&mine, kubernetes, etcd);
+
+    // What is nowhere cannot be built without Go; what was found before stays.
+    let output = upstream(&["install"]).assert().code(1).get_output().clone();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("etcd is 1.0.0, not v") && said.contains("and is passed over"), "{said}");
+    assert!(
+        said.contains("`go`, which would build it, is missing: install Go 1.") && said.contains("hint: "),
+        "{said}"
+    );
+
+    let install = ["install", "--bin-dir", mine.to_str().unwrap()];
+    let output = upstream(&install).assert().success().get_output().clone();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("and is linked"), "{said}");
+    let table = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(table.lines().count(), 6, "{table}");
+    assert!(table.contains(mine.to_str().unwrap()), "{table}");
+    let listed = stdout(&mut upstream(&["list"]));
+    assert!(listed.lines().any(|row| row.starts_with(kubernetes) && row.ends_with("yes")), "{listed}");
+
+    let mut up = command("pilothouse");
+    up.args(["up", "--payload", "upstream", "--cluster", "real", "--ephemeral-ports"]);
+    up.arg("--upstream").arg(&others).arg("--data-dir").arg(folder.path().join("data"));
+    let output = up.assert().code(1).get_output().clone();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("lacks etcd") && said.contains("hint: `pilothouse upstream install"), "{said}");
+    assert!(!folder.path().join("data").exists(), "nothing was begun");
+
+    let output = upstream(&["install", "--version", "1.2"]).assert().code(1).get_output().clone();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("`1.2` is none of the versions") && said.contains(kubernetes), "{said}");
 }

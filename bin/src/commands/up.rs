@@ -10,6 +10,7 @@ use pilothouse_region::{
     Authentication, Config, DataDir, Endpoints, FirstCluster, Payload, PortChoice, Ports, Region,
 };
 use pilothouse_runtime::{Process, Tasks, telemetry};
+use pilothouse_upstream::Version;
 use serde::Serialize;
 
 use super::alone;
@@ -67,7 +68,7 @@ pub struct Args {
 enum PayloadArg {
     /// One process of this program
     Light,
-    /// The programs of Kubernetes itself, from the folder of `--upstream`
+    /// The programs of Kubernetes itself, from the folder of `--upstream`; `pilothouse upstream install` puts them there
     Upstream,
 }
 
@@ -157,7 +158,28 @@ impl Args {
         }
     }
 
+    /// A first cluster whose programs are missing is refused before there is a region.
+    fn check_programs(&self) -> Result<(), Failure> {
+        let (Some(folder), PayloadArg::Upstream, Some(_)) =
+            (self.images.upstream(), self.payload, &self.cluster)
+        else {
+            return Ok(());
+        };
+        let version = Version::find(None)?;
+        let missing = version.missing_in(&folder);
+        // What is for people is no part of a control plane.
+        let missing: Vec<_> = missing.into_iter().filter(|name| *name != "kubectl").collect();
+        if missing.is_empty() {
+            return Ok(());
+        }
+        let (version, folder) = (version.number(), folder.display());
+        Err(anyhow!("{folder} lacks {} of Kubernetes {version}", missing.join(", "))).hint(format!(
+            "`pilothouse upstream install --version {version} --cache {folder}` puts them there"
+        ))
+    }
+
     async fn start(&self, data_dir: &DataDir, tasks: Tasks, output: &mut Output) -> Result<(), Failure> {
+        self.check_programs()?;
         let config = Config {
             program: std::env::current_exe().context("the path of this program is not known")?,
             ports: if self.ephemeral_ports {

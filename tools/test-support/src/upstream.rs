@@ -13,8 +13,10 @@ mod cluster;
 
 pub use cluster::{Cluster, Setup};
 
-/// Where the versions are pinned.
-const MANIFEST: &str = include_str!("../../upstream/go.mod");
+/// Where the version is pinned that tests compare with.
+const MANIFEST: &str = include_str!("../../upstream/1.34/go.mod");
+/// The same of the one before.
+const PREVIOUS: &str = include_str!("../../upstream/1.33/go.mod");
 
 const MODULE: &str = "k8s.io/kubernetes v";
 
@@ -31,9 +33,19 @@ impl Upstream {
     /// The programs. `None` means that the test was noted as skipped and should return: `./test` does not build them, which
     /// takes a quarter of an hour, so it counts the test as skipped where they are not there.
     pub fn find() -> Option<Self> {
-        let found = root().and_then(|root| complete(root.join(format!("v{}", version()))));
+        Self::of(version())
+    }
+
+    /// The same of the version before, which clusters are upgraded from.
+    pub fn find_previous() -> Option<Self> {
+        Self::of(previous_version())
+    }
+
+    fn of(version: &str) -> Option<Self> {
+        let found = root().and_then(|root| complete(root.join(format!("v{version}"))));
         if found.is_none() {
-            requirement::skipped(&format!("Kubernetes {}", version()), "cargo xtask upstream");
+            let remedy = format!("cargo xtask upstream --version {version}");
+            requirement::skipped(&format!("Kubernetes {version}"), &remedy);
         }
         found.map(|folder| Self { folder })
     }
@@ -46,7 +58,16 @@ impl Upstream {
 
 /// The pinned version of Kubernetes, such as `1.34.1`.
 pub fn version() -> &'static str {
-    let rest = MANIFEST.lines().find_map(|line| line.trim().strip_prefix(MODULE));
+    pinned(MANIFEST)
+}
+
+/// The pinned version of the minor before, such as `1.33.13`.
+pub fn previous_version() -> &'static str {
+    pinned(PREVIOUS)
+}
+
+fn pinned(manifest: &'static str) -> &'static str {
+    let rest = manifest.lines().find_map(|line| line.trim().strip_prefix(MODULE));
     rest.and_then(|rest| rest.split_whitespace().next()).unwrap_or_default()
 }
 
@@ -73,6 +94,7 @@ mod tests {
     fn version_is_the_one_that_is_built() {
         assert!(version().starts_with("1."), "{:?}", version());
         assert!(MANIFEST.contains(&format!("{MODULE}{}\n", version())));
+        assert!(previous_version().starts_with("1."), "{:?}", previous_version());
     }
 
     #[test]

@@ -9,9 +9,9 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
+use pilothouse_upstream::{Job, build, cache, place_by};
 
-use crate::upstream::build::{self, Job};
-use crate::upstream::{cache, place_by};
+use crate::upstream::say;
 
 /// Where the Go module is, below the root of the workspace.
 const MODULE: &str = "tools/maestro";
@@ -45,7 +45,8 @@ pub(crate) fn run(root: &Path, args: &Args) -> anyhow::Result<()> {
         let place = folder.join(name);
         if !place.is_file() {
             let job = Job { name, version, package, module: &module, linker_flags: "-s -w" };
-            place_by(&place, |target| build::build(&job, target))
+            say(&format!("{name}: building {version} (the first time this takes minutes)"));
+            place_by(&place, |target| build(&job, target, &say))
                 .with_context(|| format!("{name} could not be provided"))?;
         }
         writeln!(io::stdout().lock(), "{}", place.display())?;

@@ -64,7 +64,7 @@ enum Verb {
     },
     /// Everything that can be checked.
     Check,
-    /// Kubernetes' own programs of the pinned version, in the cache: found, or built with Go.
+    /// Kubernetes' own programs of the pinned versions, in the cache: found, or built with Go.
     Upstream(upstream::Args),
     /// The original Maestro of the pinned version, in the cache: built with Go.
     Maestro(maestro::Args),
@@ -96,7 +96,7 @@ fn run(verb: Verb) -> anyhow::Result<()> {
         Verb::Crds { check: true } => &[CRDS],
         Verb::Crds { check: false } => return crds::write(&workspace.root),
         Verb::Check => &[LAYERS, FILES, DENY, SCHEMA, CRDS],
-        Verb::Upstream(args) => return upstream::run(&workspace.root, &args),
+        Verb::Upstream(args) => return upstream::run(&args),
         Verb::Maestro(args) => return maestro::run(&workspace.root, &args),
         Verb::Types => return types::generate(&workspace),
     };

@@ -84,6 +84,12 @@ pub(super) const LAYERS: &[Layer] = &[
         why: "who calls is known from the connection and the request, without a look into the store",
     },
     Layer {
+        folders: &["base/upstream"],
+        may_use: &[],
+        must_not_use: &[RUNTIMES, HTTP_SERVERS, SQL, UNTYPED_ERRORS],
+        why: "programs of others are found and built without knowing who runs them",
+    },
+    Layer {
         folders: &["base/informer"],
         may_use: &[&["base/runtime"]],
         must_not_use: &[HTTP_ROUTERS, SQL, UNTYPED_ERRORS],

@@ -1,13 +1,14 @@
 //! Building one program with Go.
 
-use std::io::{self, BufRead, BufReader, Write};
+use std::fs;
+use std::io::{self, BufRead, BufReader};
 use std::path::Path;
 use std::process::{ChildStderr, Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use anyhow::Context;
+use crate::{Error, Progress};
 
 /// How often a line says that it still goes on.
 const HEARTBEAT: Duration = Duration::from_secs(15);
@@ -25,21 +26,26 @@ struct Said {
 
 /// A program to build.
 #[derive(Debug)]
-pub(crate) struct Job<'a> {
+pub struct Job<'a> {
     /// What it is called.
-    pub(crate) name: &'a str,
-    pub(crate) version: &'a str,
+    pub name: &'a str,
+    /// Its version.
+    pub version: &'a str,
     /// The Go package of its `main`.
-    pub(crate) package: &'a str,
+    pub package: &'a str,
     /// The folder of the Go module that pins it.
-    pub(crate) module: &'a Path,
-    pub(crate) linker_flags: &'a str,
+    pub module: &'a Path,
+    /// What the linker is told.
+    pub linker_flags: &'a str,
 }
 
 /// Builds a program into the file `target`. What Go has compiled before it takes from its own cache.
-pub(crate) fn build(job: &Job<'_>, target: &Path) -> anyhow::Result<()> {
+///
+/// # Errors
+///
+/// If Go is missing, or cannot build it.
+pub fn build(job: &Job<'_>, target: &Path, say: Progress<'_>) -> Result<(), Error> {
     let Job { name, version, package, module, linker_flags } = *job;
-    say(&format!("{name}: building {version} (the first time this takes minutes)"));
     let mut command = Command::new("go");
     command
         .args(["build", "-v", "-mod=readonly", "-trimpath", "-ldflags", linker_flags, "-o"])
@@ -53,33 +59,39 @@ pub(crate) fn build(job: &Job<'_>, target: &Path) -> anyhow::Result<()> {
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::piped());
-    let mut child = command.spawn().map_err(|error| match error.kind() {
-        io::ErrorKind::NotFound => anyhow::anyhow!(
-            "`go` is missing: install what `go.mod` in {} asks for, to build {name} {version}",
-            module.display()
-        ),
-        _ => anyhow::Error::new(error).context("cannot run `go`"),
+    let cannot_run = |source| Error::Go { package: package.to_owned(), source };
+    let mut child = command.spawn().map_err(|source| match source.kind() {
+        io::ErrorKind::NotFound => {
+            Error::NoGo { name: name.to_owned(), version: version.to_owned(), go: go_of(module) }
+        }
+        _ => cannot_run(source),
     })?;
 
-    let stderr = child.stderr.take().context("Go's words are captured")?;
+    let stderr = child.stderr.take().ok_or_else(|| cannot_run(io::ErrorKind::BrokenPipe.into()))?;
     let said = Mutex::new(Said::default());
     let status = thread::scope(|scope| {
-        let heart = scope.spawn(|| beat(name, &said));
+        let heart = scope.spawn(|| beat(name, &said, say));
         let read = read(stderr, &said);
         let status = child.wait();
         lock(&said).over = true;
         heart.thread().unpark();
         read.and(status)
     })
-    .context("cannot follow `go build`")?;
+    .map_err(cannot_run)?;
 
     let said = lock(&said);
-    anyhow::ensure!(
-        status.success(),
-        "`go build {package}` failed with {status}:\n{}\n(run again to go on where it stopped)",
-        said.lines[said.lines.len().saturating_sub(REPEATED_LINES)..].join("\n")
-    );
-    Ok(())
+    if status.success() {
+        return Ok(());
+    }
+    let last = said.lines[said.lines.len().saturating_sub(REPEATED_LINES)..].join("\n");
+    Err(Error::Build { package: package.to_owned(), status, said: last })
+}
+
+/// The version of Go that a module asks for.
+fn go_of(module: &Path) -> String {
+    let manifest = fs::read_to_string(module.join("go.mod")).unwrap_or_default();
+    let asked = manifest.lines().find_map(|line| line.strip_prefix("go "));
+    asked.unwrap_or("of today").trim().to_owned()
 }
 
 fn read(stderr: ChildStderr, said: &Mutex<Said>) -> io::Result<()> {
@@ -94,7 +106,7 @@ fn read(stderr: ChildStderr, said: &Mutex<Said>) -> io::Result<()> {
 }
 
 /// Says now and then how far it is, until it is over.
-fn beat(name: &str, said: &Mutex<Said>) {
+fn beat(name: &str, said: &Mutex<Said>, say: Progress<'_>) {
     let mut beats = 0;
     loop {
         thread::park_timeout(HEARTBEAT);
@@ -111,9 +123,4 @@ fn beat(name: &str, said: &Mutex<Said>) {
 
 fn lock(said: &Mutex<Said>) -> std::sync::MutexGuard<'_, Said> {
     said.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn say(line: &str) {
-    // Progress that nobody can read is nobody's loss.
-    let _ = writeln!(io::stderr(), "{line}");
 }

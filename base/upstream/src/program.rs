@@ -4,16 +4,21 @@ use std::io;
 use std::path::Path;
 use std::process::Command;
 
-use super::version::Project;
+/// Where a program comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Project {
+    Kubernetes,
+    Etcd,
+}
 
 /// One program.
 #[derive(Debug)]
-pub(super) struct Program {
+pub(crate) struct Program {
     /// Its file name.
-    pub(super) name: &'static str,
+    pub(crate) name: &'static str,
     /// The Go package of its `main`.
-    pub(super) package: &'static str,
-    pub(super) project: Project,
+    pub(crate) package: &'static str,
+    pub(crate) project: Project,
     /// What makes it say its version and end.
     ask: &'static [&'static str],
     /// What stands before the version then, in its first line.
@@ -21,7 +26,7 @@ pub(super) struct Program {
 }
 
 /// All that are provided, the quick ones first.
-pub(super) const PROGRAMS: &[Program] = &[
+pub(crate) const PROGRAMS: &[Program] = &[
     Program {
         name: "etcd",
         package: "go.etcd.io/etcd/server/v3",
@@ -61,16 +66,20 @@ pub(super) const PROGRAMS: &[Program] = &[
 
 impl Program {
     /// Whether the file is this program and has the version. One that cannot be run has none.
-    pub(super) fn has_version(&self, file: &Path, wanted: &str) -> bool {
-        self.says(file).is_ok_and(|text| {
-            let first = text.lines().next().unwrap_or_default();
-            let said = first.strip_prefix(self.answer).map(str::trim);
-            said.is_some_and(|said| said.trim_start_matches('v') == wanted.trim_start_matches('v'))
-        })
+    pub(crate) fn has_version(&self, file: &Path, wanted: &str) -> bool {
+        let said = self.version_of(file);
+        said.is_some_and(|said| said.trim_start_matches('v') == wanted.trim_start_matches('v'))
+    }
+
+    /// The version that it says it has.
+    pub(crate) fn version_of(&self, file: &Path) -> Option<String> {
+        let text = self.says(file).ok()?;
+        let said = text.lines().next()?.strip_prefix(self.answer)?.trim();
+        Some(said.to_owned()).filter(|said| !said.is_empty())
     }
 
     /// What it says when asked for its version.
-    pub(super) fn says(&self, file: &Path) -> io::Result<String> {
+    pub(crate) fn says(&self, file: &Path) -> io::Result<String> {
         let output = Command::new(file).args(self.ask).output()?;
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     }
