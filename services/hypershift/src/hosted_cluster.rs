@@ -60,6 +60,7 @@ pub(crate) use references::{Kind, concerns};
 use refusal::Refusals;
 use status::Observed;
 use upgrade::Pool;
+pub(crate) use upgrade::running as running_release;
 pub(crate) use upstream::furniture::Furnished;
 
 /// How soon an API server that runs and does not answer is asked again.
@@ -270,6 +271,7 @@ impl HostedClusters {
             infrastructure,
             kubeconfig,
             workload,
+            current,
             answer,
             etcd,
             complete,
@@ -292,6 +294,7 @@ impl HostedClusters {
             infrastructure,
             kubeconfig,
             workload,
+            current,
             answer,
             etcd,
             complete,

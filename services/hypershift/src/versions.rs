@@ -77,9 +77,9 @@ const CATALOGUE: [Minor; 5] = [
 ];
 
 /// The programs of upstream that a minor version is made of. One version for all of its patches: each has to be built, or
-/// fetched, and kept.
+/// fetched, and kept. The tags of etcd are those that the installer of that version of Kubernetes names.
 const UPSTREAM: [(u32, Upstream); 2] = [
-    (20, Upstream { kubernetes: "1.33.5", etcd: "3.5.21-0" }),
+    (20, Upstream { kubernetes: "1.33.13", etcd: "3.5.24-0" }),
     (21, Upstream { kubernetes: "1.34.1", etcd: "3.6.4-0" }),
 ];
 
@@ -219,6 +219,16 @@ mod tests {
         let release = Release::of_image(image).unwrap();
         assert_eq!(release.kubernetes, kubernetes);
         assert_eq!(release.image, image);
+    }
+
+    /// What the catalogue names can be installed, and the other way round.
+    #[test]
+    fn versions_of_upstream_are_those_that_can_be_installed() {
+        let installable = pilothouse_upstream::Version::all();
+        let installable: Vec<_> =
+            installable.iter().map(|version| (version.minor(), version.number())).collect();
+        let named = UPSTREAM.map(|(minor, programs)| (minor + KUBERNETES_MINOR_AHEAD, programs.kubernetes));
+        assert_eq!(installable, named);
     }
 
     #[rstest]

@@ -101,8 +101,8 @@ impl Blueprint {
         }
         let mut complaints = Refusals::default();
         let payload = refusals.keep(Payload::of(cluster, config, &mut complaints)).unwrap_or_default();
-        let releases =
-            upgrade::releases(cluster, pools, &mut complaints, |release| payload.check(release, config));
+        let can_be_had = |release: &Release| payload.check(release, config);
+        let releases = upgrade::releases(cluster, payload, pools, &mut complaints, can_be_had);
         let releases = refusals.keep(releases);
         if spec.etcd.management_type == EtcdManagementType::Unmanaged {
             refusals.add(Refusal::invalid(format!(

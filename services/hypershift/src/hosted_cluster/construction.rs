@@ -39,7 +39,10 @@ pub(super) struct Seen {
     pub(super) endpoint: Option<Endpoint>,
     pub(super) infrastructure: Result<(), String>,
     pub(super) kubeconfig: bool,
+    /// Whether enough of every component runs, of now or of before.
     pub(super) workload: Result<(), String>,
+    /// Whether enough of every component runs as it should now.
+    pub(super) current: Result<(), String>,
     pub(super) answer: Result<(), String>,
     /// Whether enough of etcd runs, where there is one.
     pub(super) etcd: Option<Result<(), String>>,
@@ -131,8 +134,9 @@ impl HostedClusters {
         seen.kubeconfig = true;
 
         let pods = self.caches.pods.list_in(namespace);
-        seen.workload = parts.run(&pods);
-        seen.etcd = parts.runs(upstream::ETCD, &pods);
+        seen.workload = parts.serve(&pods);
+        seen.current = parts.run(&pods);
+        seen.etcd = parts.serves(upstream::ETCD, &pods);
         seen.complete = parts.complete(&pods);
         if seen.workload.is_ok() {
             let client = self.published.client(&blueprint.cluster, &kubeconfigs.published).await?;
@@ -305,6 +309,7 @@ impl Seen {
             infrastructure: nothing(),
             kubeconfig: false,
             workload: nothing(),
+            current: nothing(),
             answer: nothing(),
             etcd: None,
             complete: nothing(),

@@ -37,6 +37,16 @@ pub(crate) struct Component {
     pub(crate) stage: u8,
 }
 
+/// What is seen of a component's pods.
+struct Look {
+    /// How many are ready and of now.
+    ready: usize,
+    /// How many are ready and of before.
+    of_before: usize,
+    /// What keeps the others.
+    seen: String,
+}
+
 /// Services of a payload beside that of the API server.
 pub(crate) fn services(blueprint: &Blueprint) -> Vec<Service> {
     match blueprint.payload {
@@ -88,15 +98,20 @@ impl Parts {
             .filter(move |component| component.stage <= current || !exists(&component.stateful_set))
     }
 
-    /// Whether enough of every component runs; if not, what is seen instead.
-    pub(crate) fn run(&self, pods: &[Arc<Pod>]) -> Result<(), String> {
-        self.components.iter().try_for_each(|component| component.runs(pods))
+    /// Whether enough of every component runs, of now or of before; if not, what is seen instead.
+    pub(crate) fn serve(&self, pods: &[Arc<Pod>]) -> Result<(), String> {
+        self.components.iter().try_for_each(|component| component.serves(pods))
     }
 
     /// The same of one component, if the payload has it.
-    pub(crate) fn runs(&self, name: &str, pods: &[Arc<Pod>]) -> Option<Result<(), String>> {
+    pub(crate) fn serves(&self, name: &str, pods: &[Arc<Pod>]) -> Option<Result<(), String>> {
         let component = self.components.iter().find(|component| component.name() == name)?;
-        Some(component.runs(pods))
+        Some(component.serves(pods))
+    }
+
+    /// Whether enough of every component runs as it should now; if not, what is seen instead.
+    pub(crate) fn run(&self, pods: &[Arc<Pod>]) -> Result<(), String> {
+        self.components.iter().try_for_each(|component| component.runs(pods))
     }
 
     /// Whether every replica of everything runs as it should.
@@ -120,38 +135,48 @@ impl Component {
         replicas.and_then(|replicas| usize::try_from(replicas).ok()).unwrap_or(1)
     }
 
+    fn serves(&self, pods: &[Arc<Pod>]) -> Result<(), String> {
+        let look = self.look(pods);
+        if look.ready + look.of_before >= self.needed { Ok(()) } else { Err(look.seen) }
+    }
+
     fn runs(&self, pods: &[Arc<Pod>]) -> Result<(), String> {
-        let (ready, seen) = self.look(pods);
-        if ready >= self.needed { Ok(()) } else { Err(seen) }
+        let look = self.look(pods);
+        if look.ready >= self.needed { Ok(()) } else { Err(look.seen) }
     }
 
     /// What is missing until every replica runs as it should.
     fn missing(&self, pods: &[Arc<Pod>]) -> Option<String> {
-        let (ready, seen) = self.look(pods);
-        (ready < self.replicas()).then_some(seen)
+        let look = self.look(pods);
+        (look.ready < self.replicas()).then_some(look.seen)
     }
 
-    /// How many pods are ready and of now, and what is seen of the others.
-    fn look(&self, pods: &[Arc<Pod>]) -> (usize, String) {
+    fn look(&self, pods: &[Arc<Pod>]) -> Look {
         let name = self.name();
-        let mut seen = format!("no pod of StatefulSet {name} yet");
-        let mut ready = 0;
+        let (mut ready, mut of_before, mut seen) = (0, 0, None);
         let of_component =
             |pod: &&Arc<Pod>| pod.labels().get(names::COMPONENT).is_some_and(|component| *component == name);
         for pod in pods.iter().filter(of_component) {
+            let leaves = pod.metadata.deletion_timestamp.is_some();
+            let is_ready = !leaves && is_pod_ready(pod);
             if names::annotation(&pod.metadata, names::CONFIG_HASH) != Some(self.hash.as_str()) {
-                seen = format!("pod {} still runs the previous release or configuration", pod.name_any());
-            } else if pod.metadata.deletion_timestamp.is_some() {
-                seen = format!("pod {} is being deleted", pod.name_any());
-            } else if is_pod_ready(pod) {
+                of_before += usize::from(is_ready);
+                // What does not become ready is what has to be told, not what waits for it.
+                seen.get_or_insert_with(|| {
+                    format!("pod {} still runs the previous release or configuration", pod.name_any())
+                });
+            } else if leaves {
+                seen = Some(format!("pod {} is being deleted", pod.name_any()));
+            } else if is_ready {
                 ready += 1;
             } else {
-                seen = format!("pod {} is not ready: {}", pod.name_any(), pod_state(pod));
+                seen = Some(format!("pod {} is not ready: {}", pod.name_any(), pod_state(pod)));
             }
         }
-        if ready > 0 && seen.starts_with("no pod") {
-            seen = format!("{ready} of {} pods of StatefulSet {name} are ready", self.replicas());
-        }
-        (ready, seen)
+        let seen = seen.unwrap_or_else(|| match ready {
+            0 => format!("no pod of StatefulSet {name} yet"),
+            ready => format!("{ready} of {} pods of StatefulSet {name} are ready", self.replicas()),
+        });
+        Look { ready, of_before, seen }
     }
 }

@@ -114,11 +114,12 @@ impl Payload {
             return Ok(());
         }
         Err(Refusal::release(format!(
-            "release {} with payload `upstream` is Kubernetes {kubernetes}, of which {} lacks {}; `cargo xtask upstream` builds \
-             the version that this release of Pilothouse is tested with, or put the programs of another there yourself",
+            "release {} with payload `upstream` is Kubernetes {kubernetes}, of which {} lacks {}; `pilothouse upstream install \
+             --version {kubernetes} --cache {}` puts it there",
             release.version,
             there.display(),
-            missing.join(", ")
+            missing.join(", "),
+            folder.display()
         )))
     }
 }

@@ -62,8 +62,10 @@ pub(crate) struct Observed<'a> {
     pub(crate) infrastructure: Result<(), String>,
     /// The administrator's kubeconfig was written.
     pub(crate) kubeconfig: bool,
-    /// A pod of the wanted release runs.
+    /// Enough of every component runs, of the wanted release or the one before.
     pub(crate) workload: Result<(), String>,
+    /// Enough of every component runs the wanted release.
+    pub(crate) current: Result<(), String>,
     /// The API server answered through the published address.
     pub(crate) answer: Result<(), String>,
     /// Enough of etcd runs, where there is one.
@@ -80,7 +82,7 @@ pub(crate) struct Observed<'a> {
 pub(crate) fn observe(previous: &HostedClusterStatus, observed: &Observed<'_>) -> HostedClusterStatus {
     let mut status = previous.clone();
     if let Ok(blueprint) = observed.blueprint {
-        let runs = observed.runs();
+        let runs = observed.runs(history::has_run(&status));
         history::record(&mut status, blueprint, observed.generation.unwrap_or_default(), runs, observed.now);
         if observed.kubeconfig {
             let name = &blueprint.cluster.name;
@@ -125,8 +127,10 @@ pub(crate) fn is_settled(status: Option<&HostedClusterStatus>, blueprint: &Bluep
 // === impl Observed ===
 
 impl Observed<'_> {
-    fn runs(&self) -> bool {
-        self.infrastructure.is_ok() && self.workload.is_ok() && self.answer.is_ok()
+    /// Whether what was asked for is what answers. Who has run before waits for all of it: nodes follow then.
+    fn runs(&self, before: bool) -> bool {
+        let of_now = if before { &self.complete } else { &self.current };
+        self.infrastructure.is_ok() && of_now.is_ok() && self.answer.is_ok()
     }
 }
 
@@ -247,7 +251,7 @@ fn encrypted(status: &HostedClusterStatus, blueprint: &Blueprint) -> Verdict {
 /// Whether the API server that answers was told whose tokens to believe. Whether an issuer answers it is not known here.
 fn believed(blueprint: &Blueprint, issuers: &Providers, observed: &Observed<'_>) -> Verdict {
     let unknown = |message: &str| (ConditionStatus::Unknown, "StatusUnknown", message.to_owned());
-    match (&blueprint.authentication, observed.runs()) {
+    match (&blueprint.authentication, observed.runs(false)) {
         (Some(_), true) => holds(&format!(
             "The API server that answers was told to believe tokens of {}; if it cannot read their keys, its log says so",
             issuers.urls()
@@ -290,7 +294,11 @@ fn progressing(status: &HostedClusterStatus, observed: &Observed<'_>) -> Verdict
         return fails("AsExpected", "HostedCluster is at expected version");
     }
     let message = "HostedCluster is deploying, upgrading, or reconfiguring";
-    (ConditionStatus::True, "Progressing", message.to_owned())
+    let message = match &observed.complete {
+        Err(missing) if history::has_run(status) => format!("{message}: {missing}"),
+        _ => message.to_owned(),
+    };
+    (ConditionStatus::True, "Progressing", message)
 }
 
 /// Before it has run once, a control plane that does not run is progressing, not degraded.

@@ -49,6 +49,7 @@ fn pass(blueprint: &Blueprint, steps: usize, now: Timestamp) -> Observed<'_> {
         infrastructure: reached(1),
         kubeconfig: steps >= 2,
         workload: reached(3),
+        current: reached(3),
         answer: reached(4),
         etcd: None,
         complete: reached(4),
@@ -113,6 +114,28 @@ fn an_upgrade_begins_a_new_entry_and_completes_it_when_it_answers() {
     assert_eq!(history[0].started_time.0, at(10));
     assert_eq!(history[0].completion_time.as_ref().unwrap().0, at(20));
     assert_eq!(condition(&upgraded, "Degraded").0, ConditionStatus::False);
+}
+
+/// A replica of before answers as well as one of now, and says nothing about how far an upgrade is.
+#[test]
+fn a_cluster_is_available_while_it_is_upgraded_and_upgraded_when_nothing_of_before_is_left() {
+    let (old, new) = (blueprint("pilothouse/release:4.20.0"), blueprint("pilothouse/release:4.21.0"));
+    let running = status::observe(&HostedClusterStatus::default(), &pass(&old, 4, at(0)));
+    let waits = || Err("pod etcd-0 is not ready: CrashLoopBackOff".to_owned());
+    let begun = Observed { current: waits(), complete: waits(), ..pass(&new, 4, at(10)) };
+    let halfway = Observed { complete: waits(), ..pass(&new, 4, at(20)) };
+    let mut status = running;
+    for observed in [begun, halfway] {
+        status = status::observe(&status, &observed);
+        assert_eq!(condition(&status, "Available").0, ConditionStatus::True);
+        assert_eq!(condition(&status, "Degraded").0, ConditionStatus::False);
+        let progressing = find_condition(&status.conditions, "Progressing").unwrap();
+        assert_eq!(progressing.status, ConditionStatus::True);
+        assert!(progressing.message.ends_with("CrashLoopBackOff"), "{}", progressing.message);
+        assert_eq!(status.version.as_ref().unwrap().history[0].state, HistoryState::Partial);
+    }
+    let upgraded = status::observe(&status, &pass(&new, 4, at(30)));
+    assert_eq!(upgraded.version.unwrap().history[0].state, HistoryState::Completed);
 }
 
 #[test]

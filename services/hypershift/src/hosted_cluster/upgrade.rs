@@ -5,10 +5,12 @@
 //! * Not to a minor version that leaves a node pool behind by more than nodes may be. A cluster with such a pool is not
 //!   upgradeable, and says so before anybody asks.
 //!
-//! A cluster that has run and is asked for something else keeps running what it runs.
+//! A cluster that has run and is asked for something else keeps running what it runs. With payload `upstream` that may be an
+//! upgrade to the next minor version that has begun: etcd has then changed what it keeps, and does not go back.
 
 use pilothouse_crds::{HistoryState, HostedCluster};
 
+use super::payload::Payload;
 use super::refusal::{Refusal, Refusals};
 use crate::names;
 use crate::versions::{Release, minor_and_patch};
@@ -28,15 +30,17 @@ pub(crate) struct Pool {
 /// that is what it ran, and the refusal goes to the complaints.
 pub(crate) fn releases(
     cluster: &HostedCluster,
+    payload: Payload,
     pools: &[Pool],
     complaints: &mut Refusals,
     can_be_had: impl Fn(&Release) -> Result<(), Refusal>,
 ) -> Result<(Release, Release), Refusal> {
-    let asked = asked_for(cluster, pools);
+    let begun = begun(cluster).filter(|_| payload == Payload::Upstream);
+    let asked = asked_for(cluster, begun.as_ref(), pools);
     match asked.and_then(|releases| can_be_had(&releases.1).map(|()| releases)) {
         Ok(releases) => Ok(releases),
         Err(refusal) => {
-            let Some(running) = running(cluster) else { return Err(refusal) };
+            let Some(running) = begun.or_else(|| running(cluster)) else { return Err(refusal) };
             complaints.add(refusal);
             Ok((running.clone(), running))
         }
@@ -48,7 +52,11 @@ pub(crate) fn obstacle(release: &Release, pools: &[Pool]) -> Option<String> {
     too_old(release.minor + 1, pools)
 }
 
-fn asked_for(cluster: &HostedCluster, pools: &[Pool]) -> Result<(Release, Release), Refusal> {
+fn asked_for(
+    cluster: &HostedCluster,
+    begun: Option<&Release>,
+    pools: &[Pool],
+) -> Result<(Release, Release), Refusal> {
     let spec = &cluster.spec;
     let release = |image: &str| Release::of_image(image).map_err(|error| Refusal::release(error.to_string()));
     let whole = release(&spec.release.image)?;
@@ -58,6 +66,13 @@ fn asked_for(cluster: &HostedCluster, pools: &[Pool]) -> Result<(Release, Releas
     };
     let Some(running) = running(cluster) else { return Ok((whole, control_plane)) };
     check(&running, &control_plane)?;
+    if let Some(begun) = begun.filter(|begun| control_plane.minor < begun.minor) {
+        return Err(Refusal::release(format!(
+            "release {} cannot follow {}, to which an upgrade has begun: etcd does not go back to what it kept before; \
+             condition Progressing says what it waits for, and it goes on from there",
+            control_plane.version, begun.version
+        )));
+    }
     let forced = names::annotation(&cluster.metadata, names::FORCE_UPGRADE_TO) == Some(&control_plane.image);
     let apart = spec.control_plane_release.is_some();
     if control_plane.minor > running.minor && !forced && !apart {
@@ -110,8 +125,17 @@ fn too_old(minor: u32, pools: &[Pool]) -> Option<String> {
     })
 }
 
+/// The release of a later minor version that the control plane is on its way to.
+fn begun(cluster: &HostedCluster) -> Option<Release> {
+    let running = running(cluster)?;
+    let status = cluster.status.as_ref()?;
+    let newest = status.control_plane_version.as_ref()?.history.first()?;
+    let newest = Release::of_image(&newest.image).ok()?;
+    (newest.minor > running.minor).then_some(newest)
+}
+
 /// The release that the control plane last ran to the end.
-fn running(cluster: &HostedCluster) -> Option<Release> {
+pub(crate) fn running(cluster: &HostedCluster) -> Option<Release> {
     let status = cluster.status.as_ref()?;
     let of_control_plane = status.control_plane_version.iter().flat_map(|version| &version.history);
     let complete = of_control_plane.into_iter().find(|entry| entry.state == HistoryState::Completed)?;

@@ -193,6 +193,8 @@ impl Program<'_> {
                 }),
                 ..SecurityContext::default()
             }),
+            // What a program said last is why it does not run.
+            termination_message_policy: Some("FallbackToLogsOnError".to_owned()),
             volume_mounts: Some(mounts),
             ..Container::default()
         }

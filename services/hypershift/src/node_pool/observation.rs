@@ -10,6 +10,7 @@ use pilothouse_crds::{HostedCluster, NodePool, PlatformType, is_condition_true};
 use super::fleet::is_node_ready;
 use super::status::Obstacle;
 use super::virtual_machine::{self, PATCH};
+use crate::hosted_cluster::running_release;
 use crate::names;
 use crate::versions::Release;
 
@@ -66,6 +67,7 @@ pub(super) fn obstacle(
                 message: "spec.tuningConfig: nodes of payload `light` cannot be tuned; remove it".to_owned(),
             })
         })
+        .or_else(|| release.and_then(|release| too_early(release, cluster)))
         .or_else(|| {
             (!is_available(cluster)).then(|| Obstacle {
                 condition: "Ready",
@@ -112,6 +114,21 @@ fn skew(release: &Release, cluster: &HostedCluster) -> Option<Obstacle> {
             "nodes of {} do not work with a control plane of {}; use a release that is not newer, and at most \
              {LARGEST_SKEW} minor versions older",
             release.version, of_cluster.version
+        ),
+    })
+}
+
+/// Nodes come last in an upgrade: none is newer than the control plane it asks.
+fn too_early(release: &Release, cluster: &HostedCluster) -> Option<Obstacle> {
+    let running = running_release(cluster)?;
+    (release.minor > running.minor).then(|| Obstacle {
+        condition: "Ready",
+        reason: "WaitingForControlPlane",
+        message: format!(
+            "the control plane of HostedCluster {} runs {}; nodes of {} follow when it does",
+            cluster.name_any(),
+            running.version,
+            release.version
         ),
     })
 }

@@ -1,7 +1,8 @@
 use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use pilothouse_crds::{
-    AutoScaling, Condition, ConditionStatus, HostedClusterSpec, HostedClusterStatus, NodePoolPlatform,
-    NodePoolSpec,
+    AutoScaling, Condition, ConditionStatus, ControlPlaneVersionStatus, HistoryEntry, HistoryState,
+    HostedClusterSpec, HostedClusterStatus, NodePoolPlatform, NodePoolSpec,
 };
 use rstest::rstest;
 
@@ -48,6 +49,32 @@ fn workers_wait_for_a_cluster_that_suits_them(
     let pool = pool(&image(of_pool));
     let found = obstacle(&pool, &cluster(&image(of_cluster), available), release_of(&pool).ok().as_ref());
     assert_eq!(found.map(|obstacle| obstacle.condition), expected);
+}
+
+#[rstest]
+#[case("4.20.0", "4.21.0", Some("WaitingForControlPlane"))]
+#[case("4.20.0", "4.20.8", None)]
+#[case("4.21.0", "4.21.0", None)]
+fn nodes_follow_their_control_plane(
+    #[case] running: &str,
+    #[case] of_pool: &str,
+    #[case] expected: Option<&str>,
+) {
+    let image = |version: &str| format!("pilothouse/release:{version}");
+    let pool = pool(&image(of_pool));
+    let mut cluster = cluster(&image("4.21.0"), true);
+    let entry = HistoryEntry {
+        state: HistoryState::Completed,
+        started_time: Time(Timestamp::UNIX_EPOCH),
+        completion_time: None,
+        version: running.to_owned(),
+        image: image(running),
+        verified: false,
+    };
+    let version = ControlPlaneVersionStatus { history: vec![entry], ..ControlPlaneVersionStatus::default() };
+    cluster.status.as_mut().unwrap().control_plane_version = Some(version);
+    let found = obstacle(&pool, &cluster, release_of(&pool).ok().as_ref());
+    assert_eq!(found.map(|obstacle| obstacle.reason), expected);
 }
 
 #[rstest]

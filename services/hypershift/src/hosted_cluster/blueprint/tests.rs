@@ -229,6 +229,36 @@ fn a_release_follows_another_or_the_cluster_keeps_what_it_runs(
     }
 }
 
+/// What etcd has changed on the way to a minor version, the one before cannot read.
+#[rstest]
+#[case("light", "4.20.0", "4.20.0", false)]
+#[case("light", "nonsense", "4.20.0", true)]
+#[case("upstream", "4.20.0", "4.21.0", true)]
+#[case("upstream", "nonsense", "4.21.0", true)]
+#[case("upstream", "4.21.4", "4.21.4", false)]
+fn an_upgrade_that_has_begun_is_not_taken_back_where_that_would_lose_the_store(
+    #[case] payload: &str,
+    #[case] asked: &str,
+    #[case] expected: &str,
+    #[case] refused: bool,
+) {
+    let mut cluster = upgrading("4.20.0", asked);
+    cluster.metadata.annotations = Some([(names::PAYLOAD.to_owned(), payload.to_owned())].into());
+    let status = cluster.status.as_mut().unwrap();
+    let history = &mut status.control_plane_version.as_mut().unwrap().history;
+    let begun = HistoryEntry {
+        state: HistoryState::Partial,
+        version: "4.21.0".to_owned(),
+        image: "pilothouse/release:4.21.0".to_owned(),
+        ..history[0].clone()
+    };
+    history.insert(0, begun);
+    let blueprint = draw(&cluster).unwrap();
+    assert_eq!(blueprint.control_plane_release.version, expected);
+    let complaint = blueprint.complaints.of("ValidReleaseImage");
+    assert_eq!(complaint.is_some(), refused, "{complaint:?}");
+}
+
 #[test]
 fn nodes_that_would_be_too_far_behind_hold_an_upgrade_unless_it_is_forced() {
     let pools = [Pool { name: "old".into(), version: "4.17.3".into() }];

@@ -167,7 +167,9 @@ fn a_release_whose_programs_are_missing_is_refused_with_how_to_get_them() {
     };
     let message = refused("4.21.0");
     assert!(message.contains("lacks etcd, kube-apiserver"), "{message}");
-    assert!(message.contains("Kubernetes 1.34.1") && message.contains("`cargo xtask upstream`"), "{message}");
+    let remedy =
+        format!("`pilothouse upstream install --version 1.34.1 --cache {}`", folder.path().display());
+    assert!(message.contains("Kubernetes 1.34.1") && message.contains(&remedy), "{message}");
     assert!(refused("4.19.0").contains("4.20 and 4.21"));
 
     let version = folder.path().join("v1.34.1");
@@ -177,7 +179,7 @@ fn a_release_whose_programs_are_missing_is_refused_with_how_to_get_them() {
     }
     draw("4.21.0", AvailabilityPolicy::SingleReplica, &config).unwrap();
     draw("4.21.10", AvailabilityPolicy::SingleReplica, &config).unwrap();
-    assert!(refused("4.20.0").contains("1.33.5"));
+    assert!(refused("4.20.0").contains("1.33.13"));
 }
 
 #[test]
@@ -265,12 +267,17 @@ fn a_new_release_reaches_programs_one_stage_after_the_other() {
     assert_eq!(due(&pods, true), ["etcd"]);
     pods.extend([pod("etcd", "new", true), pod("etcd", "new", true), pod("etcd", "old", true)]);
     assert_eq!(due(&pods, true), ["etcd"], "a majority is not all of them");
-    assert!(parts.runs("etcd", &pods).unwrap().is_ok());
+    assert!(parts.serves("etcd", &pods).unwrap().is_ok());
     pods.pop();
     pods.push(pod("etcd", "new", true));
     assert_eq!(due(&pods, true), ["etcd", "kube-apiserver"]);
+    pods.extend([pod("kube-apiserver", "old", true), pod("kube-scheduler", "old", true)]);
+    assert_eq!(parts.serve(&pods), Ok(()), "one of before serves as well");
+    assert!(parts.run(&pods).unwrap_err().contains("previous release"));
+    pods.truncate(3);
     pods.push(pod("kube-apiserver", "new", false));
     assert_eq!(due(&pods, true), ["etcd", "kube-apiserver"]);
+    assert!(parts.serve(&pods).unwrap_err().contains("is not ready"));
     assert!(parts.run(&pods).unwrap_err().contains("is not ready"));
     pods.pop();
     pods.push(pod("kube-apiserver", "new", true));
