@@ -15,7 +15,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{Api, Client};
 use pilothouse_informer::{Informer, ObjectKey};
 use pilothouse_pki::{
-    Authority, Certificate, Identity, KeyAlgorithm, LeafRequest, PrivateKey, RenewalReason, Wanted,
+    Authority, BACKDATE, Certificate, Identity, KeyAlgorithm, LeafRequest, PrivateKey, RenewalReason, Wanted,
 };
 use pilothouse_runtime::Clock;
 use tracing::info;
@@ -30,6 +30,9 @@ pub(crate) const KEY: &str = "tls.key";
 
 /// How long a leaf certificate is valid. Renewal begins after six tenths of it.
 pub(crate) const LEAF_LIFETIME: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+
+/// The largest share of its life that a certificate has left when it is renewed, unless somebody asks for more.
+const LARGEST_SHARE: f64 = 0.4;
 
 /// How long leaf certificates live, and when they are renewed.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -64,11 +67,17 @@ impl Lifetimes {
         self.frozen
     }
 
-    /// When this certificate is to be renewed.
+    /// When this certificate is to be renewed. It begins in the past, because clocks differ, which is no part of its life: one
+    /// of a few minutes would be due at once.
     pub(crate) fn renew_at(&self, certificate: &Certificate) -> Timestamp {
-        let Some(renewal) = self.renewal else { return certificate.renew_at() };
-        let life = certificate.not_after().duration_since(certificate.not_before());
-        certificate.not_after().saturating_sub(life.mul_f64(renewal)).unwrap_or(Timestamp::MIN)
+        let end = certificate.not_after();
+        let begin = certificate.not_before().saturating_add(BACKDATE).unwrap_or(end).min(end);
+        let life = end.duration_since(begin);
+        let left = |share: f64| end.saturating_sub(life.mul_f64(share)).unwrap_or(Timestamp::MIN);
+        match self.renewal {
+            Some(renewal) => left(renewal),
+            None => certificate.renew_at().max(left(LARGEST_SHARE)),
+        }
     }
 }
 
@@ -209,4 +218,35 @@ pub(crate) fn value<'a>(secret: &'a Secret, key: &'static str) -> Result<&'a [u8
 
 pub(crate) fn unusable(secret: &Secret, key: &'static str, source: Option<pilothouse_pki::Error>) -> Error {
     Error::Secret { secret: ObjectKey::of(secret).to_string(), key, source }
+}
+
+#[cfg(test)]
+mod tests {
+    use pilothouse_pki::{AuthorityRequest, Subject};
+    use rstest::rstest;
+
+    use super::*;
+
+    /// Of a certificate that is just made, the share of its life that is over when it is due.
+    #[rstest]
+    #[case(90, None, 0.6, 0.8)]
+    #[case(90, Some(0.5), 0.5, 0.5)]
+    #[case(365 * 24 * 60 * 60, None, 0.6, 0.8)]
+    #[case(365 * 24 * 60 * 60, Some(0.3), 0.7, 0.7)]
+    fn a_certificate_is_renewed_in_its_life_however_short_that_is(
+        #[case] seconds: u64,
+        #[case] renewal: Option<f64>,
+        #[case] earliest: f64,
+        #[case] latest: f64,
+    ) {
+        let clock = Clock::system();
+        let subject = |name: &str| Subject::try_new(name).unwrap();
+        let authority = Authority::self_signed(&AuthorityRequest::new(subject("authority")), &clock).unwrap();
+        let validity = Duration::from_secs(seconds);
+        let request = LeafRequest::client(subject("somebody")).with_lifetime(validity);
+        let leaf = authority.issue(&request, &clock).unwrap();
+        let due = Lifetimes::new(Some(validity), renewal, false).renew_at(leaf.certificate());
+        let over = due.duration_since(clock.now()).as_secs_f64() / validity.as_secs_f64();
+        assert!(over > earliest - 0.03 && over < latest + 0.03, "{over}");
+    }
 }
