@@ -21,6 +21,7 @@ mod invalid;
 mod merge;
 mod name;
 mod openapi;
+mod payload;
 mod release;
 mod schema;
 mod v2024_06_10_preview;
@@ -36,6 +37,7 @@ mod zero;
 
 pub use self::invalid::{FieldError, Invalid};
 pub use self::name::{ClusterName, ExternalAuthName, NodePoolName};
+pub use self::payload::{PAYLOAD_TAG, payload};
 pub use self::release::{Minor, Release};
 pub use self::version::{Rules, Target, Version};
 

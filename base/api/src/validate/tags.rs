@@ -3,6 +3,7 @@ use std::collections::BTreeMap;
 use pilothouse_arm::TagProblem;
 
 use crate::invalid::Problems;
+use crate::payload::{PAYLOAD_TAG, PAYLOADS, payload};
 use crate::release::Release;
 use crate::version::Rules;
 
@@ -31,6 +32,24 @@ pub(super) fn check(tags: &BTreeMap<String, String>, problems: &mut Problems) {
             TagProblem::EmptyKey => problems.invalid(target, "", &problem),
             TagProblem::ForbiddenCharacter { key, .. } => problems.invalid(target, key, &problem),
         }
+    }
+}
+
+/// The payload is chosen once: what one of them keeps, the other cannot read.
+pub(super) fn check_payload(
+    tags: &BTreeMap<String, String>,
+    existing: Option<&BTreeMap<String, String>>,
+    problems: &mut Problems,
+) {
+    let (target, asked) = (format!("tags[{PAYLOAD_TAG}]"), payload(tags));
+    if let Some(running) = existing.map(payload)
+        && running != asked
+    {
+        let running = running.map_or_else(|| "not there".to_owned(), |running| format!("'{running}'"));
+        let why = format!("it is {running} since the cluster was made, and stays; make another cluster");
+        problems.forbidden(target, why);
+    } else if let Some(asked) = asked.filter(|asked| !PAYLOADS.contains(asked)) {
+        problems.unsupported(target, asked, &PAYLOADS);
     }
 }
 

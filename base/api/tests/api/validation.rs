@@ -3,7 +3,7 @@
 use pilothouse_api::{Rules, Target, Version};
 use serde_json::{Value, json};
 
-use crate::{Row, check, cluster_body, network, problems, target};
+use crate::{Row, check, cluster, cluster_body, network, problems, target};
 
 fn put(body: &[u8]) -> Result<pilothouse_api::hub::Cluster, pilothouse_api::Invalid> {
     Version::V20261001.cluster_put(body, &target("First"))
@@ -360,8 +360,43 @@ fn tags_have_their_limits() {
             )),
         ),
         ("/tags", json!({"aro-hcp.experimental.cluster.nonsense": "x"}), None),
+        ("/tags", json!({"Pilothouse.payload": "upstream"}), None),
+        (
+            "/tags",
+            json!({"pilothouse.payload": "heavy"}),
+            Some((
+                "tags[pilothouse.payload]",
+                "Unsupported value: \"heavy\": supported values: \"light\", \"upstream\"",
+            )),
+        ),
     ];
     check(cluster_body, rows, put);
+}
+
+/// What one payload keeps, the other cannot read.
+#[test]
+fn the_payload_of_a_cluster_stays_what_it_was_when_it_was_made() {
+    let tag = "pilothouse.payload";
+    let mut existing = cluster();
+    existing.tags.insert(tag.to_owned(), "upstream".to_owned());
+    for (tags, allowed) in [
+        (json!({"Pilothouse.Payload": "upstream", "other": "x"}), true),
+        (json!({(tag): "light"}), false),
+        (json!({"other": "x"}), false),
+    ] {
+        let mut body = cluster_body();
+        body["tags"] = tags.clone();
+        let target = Target { existing: Some(&existing), ..target("First") };
+        let found = Version::V20261001.cluster_put(body.to_string().as_bytes(), &target);
+        match allowed {
+            true => assert!(found.is_ok(), "{tags}: {found:?}"),
+            false => {
+                let problems = problems(found);
+                assert_eq!(problems[0].0, format!("tags[{tag}]"), "{tags}");
+                assert!(problems[0].1.contains("'upstream' since the cluster was made"), "{problems:?}");
+            }
+        }
+    }
 }
 
 #[test]

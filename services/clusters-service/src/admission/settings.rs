@@ -1,9 +1,10 @@
 //! Settings of clusters that may be given and, most of them, changed.
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use pilothouse_clusters_service_api::{
-    AllowMode, Autoscaler, CidrBlockAccess, GracePeriod, NewCluster, RegistryConfig,
+    AllowMode, Autoscaler, CidrBlockAccess, GracePeriod, NewCluster, RegistryConfig, properties,
 };
 
 use crate::refusal::Refusal;
@@ -18,10 +19,33 @@ pub(super) fn check(new: &NewCluster) -> Result<(), Refusal> {
             "the payload `light` uses cryptography that was not validated; leave it out, or say `false`";
         return Err(Refusal::not_yet("fips", problem));
     }
+    payload(&new.properties)?;
     drain(new.node_drain_grace_period.as_ref())?;
     access(new.api.cidr_block_access.as_ref())?;
     mirrors(new.registry_config.as_ref())?;
     autoscaler(new.autoscaler.as_ref())
+}
+
+fn payload(properties: &BTreeMap<String, String>) -> Result<(), Refusal> {
+    match properties.get(properties::PAYLOAD).map(String::as_str) {
+        None | Some("light" | "upstream") => Ok(()),
+        Some(other) => {
+            let problem = format!("`{other}` is no payload; there are `light` and `upstream`");
+            Err(Refusal::field("properties.payload", problem))
+        }
+    }
+}
+
+/// What one payload keeps, the other cannot read.
+pub(super) fn same_payload(
+    before: &BTreeMap<String, String>,
+    update: &BTreeMap<String, String>,
+) -> Result<(), Refusal> {
+    let (running, asked) = (before.get(properties::PAYLOAD), update.get(properties::PAYLOAD));
+    if asked.is_none() || asked == running {
+        return Ok(());
+    }
+    Err(Refusal::field("properties.payload", "it is chosen when a cluster is made; make another one"))
 }
 
 pub(super) fn drain(period: Option<&GracePeriod>) -> Result<(), Refusal> {

@@ -13,6 +13,7 @@ pub(crate) fn cluster_update(
     node_pools: &[NodePool],
     config: &Config,
 ) -> Result<ClusterUpdate, Refusal> {
+    settings::same_payload(&cluster.properties, &update.properties)?;
     settings::drain(update.node_drain_grace_period.as_ref())?;
     settings::access(update.api.as_ref().and_then(|api| api.cidr_block_access.as_ref()))?;
     settings::mirrors(update.registry_config.as_ref())?;

@@ -1,6 +1,7 @@
 //! The `HostedCluster`.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use pilothouse_clusters_service_api::properties;
 use pilothouse_crds::{
     AdvertisedAddress, AvailabilityPolicy, ClusterConfiguration, ClusterNetworkEntry, Dns, HostedCluster,
     HostedClusterSpec, ManifestConfig, Networking, Platform, PlatformType, PublishedService, Reference,
@@ -14,6 +15,9 @@ use super::{
     path, settings,
 };
 use crate::record::ClusterRecord;
+
+/// Which programs the control plane consists of.
+const PAYLOAD_ANNOTATION: &str = "pilothouse.dev/payload";
 
 pub(super) fn manifest(
     record: &ClusterRecord,
@@ -51,6 +55,10 @@ pub(super) fn manifest(
         namespace: Some(names.namespace.clone()),
         ..metadata(&names.hosted_cluster, record, record.latest_origin())
     };
+    if let Some(payload) = cluster.properties.get(properties::PAYLOAD) {
+        let annotations = hosted_cluster.metadata.annotations.get_or_insert_default();
+        annotations.insert(PAYLOAD_ANNOTATION.to_owned(), payload.clone());
+    }
     serde_json::to_value(hosted_cluster)
 }
 

@@ -36,6 +36,16 @@ fn hosted_cluster(record: &ClusterRecord) -> (Value, Work) {
 }
 
 #[test]
+fn the_payload_is_an_annotation_where_it_was_chosen() {
+    let annotation = |settings: Value| {
+        let (_, work) = hosted_cluster(&cluster(settings));
+        inside(&work, "HostedCluster")[0]["metadata"]["annotations"]["pilothouse.dev/payload"].clone()
+    };
+    assert_eq!(annotation(json!({})), Value::Null);
+    assert_eq!(annotation(json!({"properties": {"payload": "upstream"}})), json!("upstream"));
+}
+
+#[test]
 fn settings_of_a_cluster_are_written_where_they_were_asked_for_and_nowhere_else() {
     let (plain, _) = hosted_cluster(&cluster(json!({})));
     for member in ["autoscaling", "imageContentSources", "capabilities", "secretEncryption", "configuration"]

@@ -1,3 +1,5 @@
+use std::collections::BTreeMap;
+
 use pilothouse_api::hub;
 use pilothouse_arm::ResourceId;
 use pilothouse_clusters_service_api as clusters_service;
@@ -57,10 +59,17 @@ pub(crate) fn cluster_new(work: Work<'_>, within: Environment<'_>, cluster: &hub
         node_drain_grace_period: (*node_drain_timeout_minutes != 0)
             .then(|| minutes(*node_drain_timeout_minutes)),
         fips: (*crypto_restrictions == hub::CryptoRestrictions::Fips).then_some(true),
-        properties: work.properties(),
+        properties: properties(work, cluster),
         azure: azure(within, cluster, platform, etcd),
         ..NewCluster::default()
     }
+}
+
+/// Who asks, and for which programs.
+fn properties(work: Work<'_>, cluster: &hub::Cluster) -> BTreeMap<String, String> {
+    let chosen = pilothouse_api::payload(&cluster.tags);
+    let chosen = chosen.map(|payload| (clusters_service::properties::PAYLOAD.to_owned(), payload.to_owned()));
+    work.properties().into_iter().chain(chosen).collect()
 }
 
 /// What of a cluster is to be another. Compared with nothing, everything that can be is said.

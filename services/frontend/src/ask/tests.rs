@@ -64,6 +64,17 @@ fn what_is_as_usual_is_left_out_of_a_new_cluster() {
 }
 
 #[test]
+fn the_payload_that_a_tag_names_is_asked_for() {
+    let within = Environment { tenant_id: None, identity_url: None };
+    let mut tagged = cluster(spec());
+    let asked =
+        |cluster: &hub::Cluster| cluster_new(work(), within, cluster).properties.get("payload").cloned();
+    assert_eq!(asked(&tagged), None);
+    tagged.tags.insert("Pilothouse.Payload".into(), "upstream".into());
+    assert_eq!(asked(&tagged).as_deref(), Some("upstream"));
+}
+
+#[test]
 fn everything_that_a_cluster_can_be_is_passed_on() {
     let mut all = spec();
     all.version.channel_group = "fast".into();
