@@ -241,7 +241,7 @@ fn end(log: &str) -> String {
 }
 
 /// Puts a program where it belongs. A link is enough where it is possible: the programs of tests are large.
-fn install(program: &str, to: &Path) {
+pub(crate) fn install(program: &str, to: &Path) {
     if fs::hard_link(program, to).is_err() {
         fs::copy(program, to).unwrap();
     }

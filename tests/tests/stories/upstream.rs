@@ -5,13 +5,16 @@ use std::path::{Path, PathBuf};
 
 use pilothouse_test_support::eventually;
 use pilothouse_test_support::upstream::{self, Upstream};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::manifests;
 use crate::region::{LIMIT, Region};
 
 /// The release that is the Kubernetes which the tests have.
-const RELEASE: &str = "4.21.0";
+pub(crate) const RELEASE: &str = "4.21.0";
+
+/// Where the control plane of cluster `ada` is.
+pub(crate) const NAMESPACE: &str = "clusters-ada";
 
 /// Two servers, a Service in front of them, and somebody who calls.
 const WORKLOADS: &str = r#"
@@ -63,37 +66,46 @@ spec:
 "#;
 
 /// The region with programs of upstream, if they are there.
-async fn start() -> Option<(Upstream, Region)> {
+pub(crate) async fn start() -> Option<(Upstream, Region)> {
     let programs = Upstream::find()?;
-    let folder = folder_of(&programs);
-    let region = Region::start(&["--upstream", folder.to_str().unwrap()]).await?;
+    let region = Region::start(&arguments(&folder_of(&programs))).await?;
     Some((programs, region))
 }
 
+/// What a region is started with, also again.
+pub(crate) fn arguments(folder: &Path) -> [&str; 2] {
+    ["--upstream", folder.to_str().unwrap()]
+}
+
 /// Where all versions are.
-fn folder_of(programs: &Upstream) -> PathBuf {
+pub(crate) fn folder_of(programs: &Upstream) -> PathBuf {
     programs.program("etcd").parent().unwrap().parent().unwrap().to_owned()
 }
 
-/// A cluster `ada` of upstream's programs, with a pool of one.
-fn manifests(policy: &str) -> String {
-    let image = format!("pilothouse/release:{RELEASE}");
-    let (mut cluster, mut pool) = (manifests::cluster("ada"), manifests::pool("ada", "workers", 1));
+/// A cluster `ada` of upstream's programs.
+pub(crate) fn cluster_of(release: &str, policy: &str) -> Value {
+    let mut cluster = manifests::cluster("ada");
     cluster["metadata"]["annotations"] = json!({ "pilothouse.dev/payload": "upstream" });
     cluster["spec"]["controllerAvailabilityPolicy"] = json!(policy);
-    cluster["spec"]["release"]["image"] = json!(image);
-    pool["spec"]["release"]["image"] = json!(image);
-    manifests::text(&[cluster, pool])
+    cluster["spec"]["release"]["image"] = json!(format!("pilothouse/release:{release}"));
+    cluster
 }
 
-fn wait(region: &Region, kubeconfig: Option<&Path>, what: &[&str]) {
+/// The same, with a pool of one.
+fn manifests(policy: &str) -> String {
+    let mut pool = manifests::pool("ada", "workers", 1);
+    pool["spec"]["release"]["image"] = json!(format!("pilothouse/release:{RELEASE}"));
+    manifests::text(&[cluster_of(RELEASE, policy), pool])
+}
+
+pub(crate) fn wait(region: &Region, kubeconfig: Option<&Path>, what: &[&str]) {
     let arguments = [&["wait", "--timeout=240s"], what].concat();
     let waited = match kubeconfig {
         Some(kubeconfig) => region.kubectl_on(kubeconfig, &arguments),
         None => region.kubectl(&arguments),
     };
     if let Err(error) = waited {
-        let pods = region.kubectl(&["get", "pods", "-n", "clusters-ada", "-o", "wide"]);
+        let pods = region.kubectl(&["get", "pods", "-n", NAMESPACE, "-o", "wide"]);
         let states = region.kubectl(&["get", "hostedclusters,nodepools", "-n", "clusters", "-o", "yaml"]);
         panic!("{what:?}: {error}\n{}\n{}", pods.unwrap_or_default(), states.unwrap_or_default());
     }
