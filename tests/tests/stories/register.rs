@@ -23,7 +23,7 @@ use crate::region::LIMIT;
 /// How often it is written.
 const PERIOD: Duration = Duration::from_millis(100);
 /// How long one call may take.
-const CALL: Duration = Duration::from_secs(5);
+const CALL: Duration = Duration::from_secs(15);
 /// How often the kubeconfig is read again: its certificate may be renewed.
 const READ_AGAIN: Duration = Duration::from_secs(5);
 

@@ -149,7 +149,7 @@ fn authentication(
     operators: &hub::OperatorIdentities,
 ) -> Option<clusters_service::OperatorsAuthentication> {
     let hub::OperatorIdentities { control_plane, data_plane, service } = operators;
-    let by_operator = |operators: &std::collections::BTreeMap<String, ResourceId>| {
+    let by_operator = |operators: &BTreeMap<String, ResourceId>| {
         operators.iter().map(|(operator, id)| (operator.clone(), identity(id))).collect()
     };
     let said = !control_plane.is_empty() || !data_plane.is_empty() || service.is_some();
