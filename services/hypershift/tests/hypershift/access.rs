@@ -171,7 +171,9 @@ async fn a_name_that_another_cluster_has_is_refused_before_anything_is_made() {
     let namespaces: Api<Namespace> = Api::all(region.client.clone());
     create(&namespaces, json!({ "metadata": { "name": "clusters-other" } })).await;
     let route = json!({
-        "metadata": { "name": "kube-apiserver-custom" },
+        "metadata": {
+            "name": "kube-apiserver-custom", "labels": { "pilothouse.dev/managed-by": "hypershift" },
+        },
         "spec": { "host": "api.crew.example", "to": { "kind": "Service", "name": "kube-apiserver" } },
     });
     create(&region.api::<Route>("clusters-other"), route).await;
