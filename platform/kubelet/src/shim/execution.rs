@@ -8,7 +8,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use nix::sys::prctl;
-use nix::sys::signal::{SigSet, SigmaskHow, sigprocmask};
+use nix::sys::signal::{SigHandler, SigSet, SigmaskHow, Signal, sigprocmask};
 use nix::unistd::{Gid, Uid, chdir, execve, setgid, setgroups, setuid};
 
 use super::capabilities;
@@ -34,6 +34,7 @@ pub(super) fn become_program(
         capabilities::limit().doing(|| "limiting privileges".into())?;
     }
     change_user(container)?;
+    reset_signals().doing(|| "making signals what they usually are".into())?;
     if !container.privileged {
         capabilities::drop_all().doing(|| "giving up privileges".into())?;
     }
@@ -53,6 +54,18 @@ pub(super) fn become_program(
         .collect::<Result<Vec<_>, _>>()?;
     let path = text(program.as_os_str().as_bytes())?;
     execve(&path, &arguments, &environment).doing(|| format!("starting {}", program.display()))
+}
+
+/// What is ignored stays ignored in a new program, and whoever started the node may have ignored something: under `nohup` no
+/// program in a pod would end when its visitor hangs up.
+#[expect(unsafe_code, reason = "what a signal does is changed for the whole process")]
+fn reset_signals() -> nix::Result<()> {
+    let changeable = Signal::iterator().filter(|signal| !matches!(signal, Signal::SIGKILL | Signal::SIGSTOP));
+    for signal in changeable {
+        // SAFETY: no handler is set, only taken away, in a process that becomes another program.
+        unsafe { nix::sys::signal::signal(signal, SigHandler::SigDfl) }?;
+    }
+    Ok(())
 }
 
 fn change_user(container: &Container) -> Result<(), Failure> {

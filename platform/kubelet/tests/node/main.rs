@@ -167,6 +167,7 @@ fn main() -> ExitCode {
         Some("traffic") => return traffic::send(&arguments.collect::<Vec<_>>()),
         _ => {}
     }
+    ignore_hang_ups();
     let mut tests: Vec<(String, Test)> =
         TESTS.iter().map(|(name, test)| ((*name).to_owned(), Box::new(*test) as Test)).collect();
     for kind in Kind::BOTH {
@@ -209,4 +210,12 @@ fn main() -> ExitCode {
 
 fn say(text: &str) {
     let _ = std::io::stdout().write_all(text.as_bytes());
+}
+
+/// As under `nohup`: what whoever starts a node ignores must not reach its pods.
+#[expect(unsafe_code, reason = "what a signal does is changed for the whole process")]
+fn ignore_hang_ups() {
+    use nix::sys::signal::{SigHandler, Signal, signal};
+    // SAFETY: no handler is set, and nothing else of this process is about that signal.
+    unsafe { signal(Signal::SIGHUP, SigHandler::SigIgn) }.unwrap();
 }
