@@ -3,6 +3,7 @@
 use std::fs;
 use std::io;
 use std::path::Path;
+use std::time::Duration;
 
 use nix::sys::signal::Signal;
 
@@ -18,6 +19,9 @@ use crate::process::Process;
 const KILLED: u16 = 20_000;
 /// How often processes are looked for: one may start another before it is ended.
 const GENERATIONS: usize = 10;
+/// How often groups are looked at again that somebody has come into, and after how long.
+const LATECOMERS: usize = 100;
+const LATE: Duration = Duration::from_millis(20);
 
 /// Ends every pod below a root folder, ends the process that holds the node's namespaces, and removes what was written. Namespaces,
 /// mounts and interfaces go with the processes. Volumes outside of the pods' folders, and the folder itself, stay.
@@ -55,7 +59,7 @@ fn remove_or_fail(root: &Path) -> Result<usize, Failure> {
             _ => {}
         }
     }
-    cgroups::remove(root).doing(|| "removing the node's control groups".into())?;
+    remove_groups(root)?;
     if let Some(anchor) = anchor::find(root)? {
         end(anchor)?;
     }
@@ -66,6 +70,25 @@ fn remove_or_fail(root: &Path) -> Result<usize, Failure> {
         let _ = if path.is_dir() { fs::remove_dir(&path) } else { fs::remove_file(&path) };
     }
     Ok(running)
+}
+
+/// Removes the node's control groups. One that a killed kubelet was just about to start may still come into them, and is ended too.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a group says nothing when somebody leaves it, and this blocks anyway"
+)]
+fn remove_groups(root: &Path) -> Result<(), Failure> {
+    let mut attempts = 0;
+    loop {
+        attempts += 1;
+        match cgroups::remove(root) {
+            Err(error) if error.kind() == io::ErrorKind::ResourceBusy && attempts < LATECOMERS => {
+                std::thread::sleep(LATE);
+                end_all(root)?;
+            }
+            removed => return removed.doing(|| "removing the node's control groups".into()),
+        }
+    }
 }
 
 /// Ends whatever is in the node's control groups, which cannot be removed as long as somebody is: what shims started goes with
