@@ -160,7 +160,7 @@ fn bare_command_shows_its_help(#[values("pilothouse", "hcp")] program: &str) {
 /// A device that is full is the shortest way to a failing write.
 #[test]
 fn failure_is_exit_code_1_and_ends_with_a_hint() {
-    let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+    let full = fs::File::options().write(true).open("/dev/full").unwrap();
     let output = std::process::Command::new(assert_cmd::cargo::cargo_bin!("pilothouse"))
         .arg("version")
         .stdout(full)
@@ -173,6 +173,7 @@ fn failure_is_exit_code_1_and_ends_with_a_hint() {
 }
 
 /// Programs that say what they should say, and nothing else.
+#[expect(clippy::unwrap_used, reason = "a test that cannot prepare itself should stop")]
 fn upstream_programs(folder: &Path, kubernetes: &str, etcd: &str) {
     fs::create_dir_all(folder).unwrap();
     for (name, answer) in [

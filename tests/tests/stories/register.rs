@@ -176,7 +176,8 @@ impl Writer {
         let mut seen = seen.lock().unwrap();
         let (acknowledged, attempted) = (seen.acknowledged, seen.attempted);
         if value < acknowledged || value > attempted {
-            seen.lost.get_or_insert(format!("{value} was read after {acknowledged} was acknowledged"));
+            seen.lost
+                .get_or_insert_with(|| format!("{value} was read after {acknowledged} was acknowledged"));
         }
         self.known = Some(found);
         Ok(())

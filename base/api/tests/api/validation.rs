@@ -475,7 +475,7 @@ fn all_problems_are_reported_at_once() {
 
 #[test]
 fn what_stands_in_the_place_of_a_field_without_form_is_not_judged() {
-    let mut existing = crate::cluster();
+    let mut existing = cluster();
     existing.spec.network.host_prefix = 24;
     let target = Target { existing: Some(&existing), ..target("First") };
     let patch = json!({"properties": {"network": {"hostPrefix": "wide"}}}).to_string();
@@ -521,7 +521,7 @@ fn a_body_that_is_no_object_is_refused_as_a_whole() {
         assert_eq!(found.len(), 1, "{body}: {found:?}");
         assert_eq!(found[0].0, "", "{body}: {found:?}");
         assert!(found[0].1.starts_with("The request content could not be deserialised"), "{found:?}");
-        let existing = crate::cluster();
+        let existing = cluster();
         let target = Target { existing: Some(&existing), ..target("First") };
         assert_eq!(problems(Version::V20261001.cluster_patch(body.as_bytes(), &target)).len(), 1, "{body}");
     }

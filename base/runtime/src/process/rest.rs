@@ -58,16 +58,18 @@ fn give_back() {
 #[cfg(not(target_env = "gnu"))]
 fn give_back() {}
 
-#[cfg(all(test, target_env = "gnu"))]
+#[cfg(test)]
 mod tests {
     use super::*;
 
     /// What this process has in memory, in pages.
+    #[cfg(target_env = "gnu")]
     fn resident() -> usize {
         let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
         statm.split(' ').nth(1).unwrap().parse().unwrap()
     }
 
+    #[cfg(target_env = "gnu")]
     #[test]
     fn pages_between_those_that_are_needed_are_given_back() {
         // Too small to be mapped each by itself, and every sixteenth stays, so that the heap does not shrink by itself.

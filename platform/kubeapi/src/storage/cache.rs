@@ -179,7 +179,7 @@ impl Cache {
     /// long ago that it is no longer in memory.
     pub(crate) fn events(&self, after: u64, topic: &str) -> Option<(Vec<Arc<Event>>, u64)> {
         let state = self.read();
-        let complete_after = state.topics.complete_after(topic).unwrap_or(state.history.floor());
+        let complete_after = state.topics.complete_after(topic).unwrap_or_else(|| state.history.floor());
         (complete_after <= after).then(|| (state.history.after(after, topic), state.through.max(after)))
     }
 }

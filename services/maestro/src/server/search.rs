@@ -353,7 +353,11 @@ mod tests {
         let by_label = "source='cs' and payload->'metadata'->'labels'->>'api.openshift.com/id'='abc'";
         assert_eq!(required(by_label, &label), Some("abc".to_owned()));
         let by_containment = r#"payload->'metadata'->'labels'@>'{"api.openshift.com/id":"abc"}'"#;
-        assert_eq!(required(by_containment, &label), Some("abc".to_owned()));
+        let labels = Field::new("payload", &["metadata", "labels"]);
+        for search in [by_label, by_containment] {
+            let parsed = parse(search).unwrap();
+            assert_eq!(parsed.requires_below(&labels), Some(("api.openshift.com/id", "abc")), "{search}");
+        }
         assert_eq!(required(by_label, &Field::new("source", &[])), Some("cs".to_owned()));
         assert_eq!(required("source='a' or source='b'", &Field::new("source", &[])), None);
         assert_eq!(required("not source='a'", &Field::new("source", &[])), None);
