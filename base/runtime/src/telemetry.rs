@@ -23,10 +23,12 @@ use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{Layer, fmt};
 
 mod export;
+mod journal;
 #[cfg(test)]
 mod tests;
 
 use export::Exporter;
+pub use journal::{Journal, Keeper, Origin};
 
 /// Which events to log, in the notation of `RUST_LOG`.
 pub const LOG_VARIABLE: &str = "PILOTHOUSE_LOG";
@@ -54,6 +56,9 @@ pub struct Config {
     /// `http://localhost:4318`. `None` sends none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub otlp_endpoint: Option<String>,
+    /// Who else is told, beside the log.
+    #[serde(skip)]
+    pub journal: Option<Journal>,
 }
 
 /// How events are written.
@@ -121,9 +126,11 @@ pub fn install(service: &str, config: &Config) -> Result<Guard, Error> {
     let exporter =
         config.otlp_endpoint.as_deref().map(|endpoint| Exporter::start(service, endpoint)).transpose()?;
     let traces = exporter.as_ref().map(Exporter::layer);
+    let journal = config.journal.clone().map(|journal| journal::layer(journal)).transpose()?;
     tracing_subscriber::registry()
         .with(traces)
         .with(log)
+        .with(journal)
         .try_init()
         .map_err(|_already_set| Error::AlreadyInstalled)?;
     Ok(Guard { exporter })
