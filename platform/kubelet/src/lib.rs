@@ -54,6 +54,7 @@ mod process;
 mod quantity;
 pub mod relay;
 mod remove;
+pub mod residents;
 mod server;
 mod service;
 mod services;

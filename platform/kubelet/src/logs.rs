@@ -15,7 +15,7 @@ use tokio::io::unix::AsyncFd;
 use tokio::io::{AsyncReadExt as _, AsyncSeekExt as _};
 use tokio::sync::mpsc;
 
-use crate::pods::Local;
+use crate::pods::sandbox::Sandbox;
 
 /// What of a log is wanted.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -46,14 +46,48 @@ fn stamp(moment: Timestamp) -> String {
 
 /// A log that is being read.
 pub(crate) struct Reader {
-    pub(crate) local: std::sync::Arc<Local>,
-    pub(crate) container: String,
-    pub(crate) attempt: u32,
+    pub(crate) path: PathBuf,
+    pub(crate) writer: Writer,
     pub(crate) wanted: Wanted,
     pub(crate) now: Timestamp,
 }
 
-/// The file of one attempt of a container.
+/// Who writes a log, and how long.
+pub(crate) enum Writer {
+    /// An attempt of a container, if its pod has a sandbox.
+    Container { sandbox: Option<Sandbox>, name: String, attempt: u32 },
+    /// This process, for as long as anybody can read.
+    ThisProcess,
+}
+
+// === impl Writer ===
+
+impl Writer {
+    /// Whether more may come.
+    fn runs(&self) -> bool {
+        match self {
+            Self::ThisProcess => true,
+            Self::Container { sandbox, name, attempt } => {
+                sandbox.as_ref().and_then(Sandbox::state).is_some_and(|state| {
+                    let known = state.containers.get(name);
+                    known.is_some_and(|one| one.attempt == *attempt && one.is_running())
+                })
+            }
+        }
+    }
+
+    /// Returns when there is another answer to that, perhaps.
+    async fn changed(&mut self) {
+        match self {
+            Self::Container { sandbox: Some(sandbox), .. } => sandbox.changed().await,
+            Self::Container { sandbox: None, .. } | Self::ThisProcess => std::future::pending().await,
+        }
+    }
+}
+
+// === impl Reader ===
+
+/// The file of one attempt of a container of the pod in this folder.
 pub(crate) fn path(folder: &Path, container: &str, attempt: u32) -> PathBuf {
     folder.join("logs").join(container).join(format!("{attempt}.log"))
 }
@@ -76,8 +110,8 @@ impl Reader {
         futures::stream::poll_fn(move |context| lines_rx.poll_recv(context))
     }
 
-    async fn copy(&self, lines: &mpsc::Sender<std::io::Result<Bytes>>) -> std::io::Result<()> {
-        let path = path(&self.local.folder, &self.container, self.attempt);
+    async fn copy(mut self, lines: &mpsc::Sender<std::io::Result<Bytes>>) -> std::io::Result<()> {
+        let path = self.path.clone();
         let folder = path.parent().unwrap_or(&path);
         // Before the first look, so that nothing written in between is missed.
         let changes = if self.wanted.follow { Some(watch(folder)?) } else { None };
@@ -94,15 +128,9 @@ impl Reader {
         let mut left = self.wanted.limit_bytes.unwrap_or(usize::MAX);
         let from = self.wanted.from(self.now);
         let mut pending = Vec::new();
-        let mut sandbox = self.local.sandbox();
         loop {
             // Looked at before reading: what a container printed is in the file before its end is known.
-            let runs = sandbox.as_ref().and_then(crate::pods::sandbox::Sandbox::state).is_some_and(|state| {
-                state
-                    .containers
-                    .get(&self.container)
-                    .is_some_and(|one| one.attempt == self.attempt && one.is_running())
-            });
+            let runs = self.writer.runs();
             loop {
                 // What was put aside when it was full comes before what is written now.
                 let from_older = match &mut older {
@@ -141,19 +169,13 @@ impl Reader {
                 }
             }
             let (Some(changes), true) = (&changes, runs) else { return Ok(()) };
-            let ended = async {
-                match &mut sandbox {
-                    Some(sandbox) => sandbox.changed().await,
-                    None => std::future::pending().await,
-                }
-            };
             tokio::select! {
                 ready = changes.readable() => {
                     // What changed does not matter: the file says it.
                     let mut events = [0; 4096];
                     let _ = ready?.try_io(|inotify| Ok(nix::unistd::read(inotify.get_ref(), &mut events)?));
                 }
-                () = ended => {}
+                () = self.writer.changed() => {}
                 () = lines.closed() => return Ok(()),
             }
         }

@@ -40,7 +40,8 @@ pub(crate) struct Registration {
     pub(crate) config: Config,
     pub(crate) address: Ipv4Addr,
     pub(crate) clock: Clock,
-    pub(crate) cgroups: Cgroups,
+    /// What limits are enforced by. A node whose pods are parts of this process has none to enforce.
+    pub(crate) cgroups: Option<Cgroups>,
 }
 
 impl Registration {
@@ -211,22 +212,20 @@ impl Registration {
             let (status, reason, message) = one.in_words();
             condition(one.kind, status, reason, message)
         });
+        let limits = self.cgroups.as_ref().map(|cgroups| match cgroups.shortfall() {
+            None => condition(LIMITS, "True", "Enforced", "limits are enforced through control groups"),
+            Some(shortfall) => condition(LIMITS, "False", shortfall.reason, &shortfall.message),
+        });
+        let ready = match &self.cgroups {
+            Some(_) => "namespaces, network and proxy are in place",
+            None => "the process runs that its pods are parts of",
+        };
+        let ready = condition("Ready", "True", "KubeletReady", ready);
         let address = |kind: &str, address: String| NodeAddress { type_: kind.to_owned(), address };
         NodeStatus {
             capacity: Some(capacity.clone()),
             allocatable: Some(capacity),
-            conditions: Some(vec![
-                memory,
-                disk,
-                processes,
-                match self.cgroups.shortfall() {
-                    None => {
-                        condition(LIMITS, "True", "Enforced", "limits are enforced through control groups")
-                    }
-                    Some(shortfall) => condition(LIMITS, "False", shortfall.reason, &shortfall.message),
-                },
-                condition("Ready", "True", "KubeletReady", "namespaces, network and proxy are in place"),
-            ]),
+            conditions: Some([memory, disk, processes].into_iter().chain(limits).chain([ready]).collect()),
             addresses: Some(vec![
                 address("InternalIP", self.address.to_string()),
                 address("Hostname", self.config.node_name.clone()),

@@ -21,12 +21,13 @@ use pilothouse_runtime::{OnExit, Tasks};
 use tracing::debug;
 
 use crate::access::Access;
-use crate::logs::{self, Reader, Wanted};
+use crate::logs::{self, Reader, Wanted, Writer};
 use crate::pods::{Local, Pods};
 use crate::shim::protocol::Streams;
 use crate::statistics::Statistics;
+use crate::streaming::port_forward::{self, Door};
 use crate::streaming::upgrade::{self, Protocol};
-use crate::streaming::{self, command, port_forward, spdy, websocket};
+use crate::streaming::{self, command, spdy, websocket};
 
 #[derive(Clone)]
 struct Context {
@@ -51,7 +52,7 @@ pub(crate) fn router(pods: Pods, statistics: Statistics, tasks: Tasks, access: A
         .route("/healthz", get(|| async { "ok" }))
 }
 
-async fn check(State(access): State<Arc<Access>>, request: Request, next: Next) -> Response {
+pub(crate) async fn check(State(access): State<Arc<Access>>, request: Request, next: Next) -> Response {
     let (peer, method) = (request.extensions().get::<Peer>().cloned(), request.method().clone());
     match access.allows(peer.as_ref(), &method).await {
         Ok(()) => next.run(request).await,
@@ -100,9 +101,14 @@ async fn container_logs(
     if !logs::path(&local.folder, &container, attempt).exists() {
         return not_found(format!("container {container} of pod {key} has no log"));
     }
-    let reader = Reader { local, container, attempt, wanted, now: context.pods.now() };
-    let body = Body::from_stream(reader.stream(&context.tasks));
-    ([(CONTENT_TYPE, "text/plain")], body).into_response()
+    let path = logs::path(&local.folder, &container, attempt);
+    let writer = Writer::Container { sandbox: local.sandbox(), name: container, attempt };
+    printed(Reader { path, writer, wanted, now: context.pods.now() }, &context.tasks)
+}
+
+/// A log, as it is read.
+pub(crate) fn printed(reader: Reader, tasks: &Tasks) -> Response {
+    ([(CONTENT_TYPE, "text/plain")], Body::from_stream(reader.stream(tasks))).into_response()
 }
 
 /// The names in a path, and what follows the question mark.
@@ -176,30 +182,31 @@ async fn forward(
         Ok(local) => local,
         Err(refused) => return refused,
     };
-    let ports = parameters(&query).filter(|(name, _)| name == "port" || name == "ports");
+    forward_to(&context.tasks, &query, request, async move |ports, protocol, io| {
+        let record = local.record();
+        let door = Door::Pod(&local.folder);
+        let place = port_forward::Place { door, pod: &record.name, uid: &record.uid };
+        port_forward::over(protocol, place, &ports, io).await
+    })
+}
+
+/// Leads whoever asks to the ports of a pod.
+pub(crate) fn forward_to<S>(
+    tasks: &Tasks,
+    query: &RawQuery,
+    request: Request,
+    serve: impl FnOnce(Vec<u16>, Protocol, Io) -> S + Send + 'static,
+) -> Response
+where
+    S: Future<Output = std::io::Result<()>> + Send + 'static,
+{
+    let ports = parameters(query).filter(|(name, _)| name == "port" || name == "ports");
     let ports: Result<Vec<u16>, _> =
         ports.flat_map(|(_, value)| value.split(',').map(str::parse).collect::<Vec<_>>()).collect();
     let Ok(ports) = ports else {
         return (StatusCode::BAD_REQUEST, "unable to parse the ports to forward").into_response();
     };
-    switch(&context.tasks, "port-forward", request, upgrade::PORTS, async move |protocol, io| {
-        let record = local.record();
-        let place = port_forward::Place { folder: &local.folder, pod: &record.name, uid: &record.uid };
-        match protocol {
-            Protocol::WebSocket(upgrade::TUNNEL) => {
-                let tunnel = websocket::Tunnel::new(websocket::open(io).await);
-                let (connection, opened) = spdy::Connection::new(tunnel)?;
-                connection.run(port_forward::over_spdy(place, opened)).await
-            }
-            Protocol::WebSocket(_) => {
-                port_forward::over_websocket(place, &ports, websocket::open(io).await).await
-            }
-            Protocol::Spdy => {
-                let (connection, opened) = spdy::Connection::new(io)?;
-                connection.run(port_forward::over_spdy(place, opened)).await
-            }
-        }
-    })
+    switch(tasks, "port-forward", request, upgrade::PORTS, move |protocol, io| serve(ports, protocol, io))
 }
 
 /// The pod, if its first process lives.
@@ -215,7 +222,7 @@ fn parameters(RawQuery(query): &RawQuery) -> impl Iterator<Item = (String, Strin
 }
 
 /// What a connection is once it has been taken over.
-type Io = TokioIo<hyper::upgrade::Upgraded>;
+pub(crate) type Io = TokioIo<hyper::upgrade::Upgraded>;
 
 /// Agrees on a protocol and goes on in it, in a task that lasts as long as the client stays.
 fn switch<S>(

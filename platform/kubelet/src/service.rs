@@ -159,7 +159,7 @@ impl Service {
         })
     }
 
-    async fn listen(config: &Config, clock: &Clock) -> Result<Option<Listener>, Error> {
+    pub(crate) async fn listen(config: &Config, clock: &Clock) -> Result<Option<Listener>, Error> {
         let Some(tls) = &config.tls else { return Ok(None) };
         let files = TlsFiles {
             certificate: tls.certificate.clone(),
@@ -223,7 +223,7 @@ impl Service {
             config: self.config.clone(),
             address: self.network.node_address(),
             clock: self.clock.clone(),
-            cgroups: cgroups.clone(),
+            cgroups: Some(cgroups.clone()),
         };
         let node = registration.ensure().await;
         let range = self.pod_range().await?;

@@ -35,6 +35,8 @@ pub(crate) mod protocol;
 mod root;
 mod terminal;
 
+pub(crate) use self::logs::{Log, Stream};
+
 /// The verb of the program under which [`main`] is run.
 pub const VERB: &str = "shim";
 

@@ -70,7 +70,8 @@ pub(super) enum Talk {
 
 /// Starts a container, and returns once its program runs.
 pub(super) fn start(specification: Container) -> Result<Running, Failure> {
-    let log = Log::open(&specification.name, specification.attempt).doing(|| "opening the log".into())?;
+    let log = Log::open(std::path::Path::new("."), &specification.name, specification.attempt)
+        .doing(|| "opening the log".into())?;
     if specification.terminal {
         return start_at_terminal(specification, log);
     }

@@ -14,7 +14,7 @@ const LARGEST_FILE: u64 = 10 << 20;
 
 /// The log of one attempt of one container.
 #[derive(Debug)]
-pub(super) struct Log {
+pub(crate) struct Log {
     path: PathBuf,
     file: File,
     written: u64,
@@ -23,14 +23,15 @@ pub(super) struct Log {
 
 /// One of the two streams into a log.
 #[derive(Debug)]
-pub(super) struct Stream {
+pub(crate) struct Stream {
     name: &'static str,
     pending: Vec<u8>,
 }
 
 impl Log {
-    pub(super) fn open(container: &str, attempt: u32) -> io::Result<Self> {
-        let folder = Path::new("logs").join(container);
+    /// Below the pod's folder.
+    pub(crate) fn open(pod: &Path, container: &str, attempt: u32) -> io::Result<Self> {
+        let folder = pod.join("logs").join(container);
         fs::create_dir_all(&folder)?;
         if let Some(old) = attempt.checked_sub(2) {
             // Only the attempt before can be asked for.
@@ -59,12 +60,12 @@ impl Log {
 }
 
 impl Stream {
-    pub(super) fn new(name: &'static str) -> Self {
+    pub(crate) fn new(name: &'static str) -> Self {
         Self { name, pending: Vec::new() }
     }
 
     /// Takes what was read, and writes every line that is complete.
-    pub(super) fn take(&mut self, bytes: &[u8], log: &mut Log) -> io::Result<()> {
+    pub(crate) fn take(&mut self, bytes: &[u8], log: &mut Log) -> io::Result<()> {
         self.pending.extend_from_slice(bytes);
         let mut begin = 0;
         loop {

@@ -1,9 +1,10 @@
 //! Connections to ports of a pod, from far away.
 //!
 //! They are made in the pod's own network, to its loopback, so they also reach what listens nowhere else. Only a process of
-//! the pod can make a socket there: its shim does, and hands it out unconnected.
+//! the pod can make a socket there: its shim does, and hands it out unconnected. A pod that is part of this process has no
+//! network of its own; its ports are wherever that part listens.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpStream as StdTcpStream};
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -17,6 +18,7 @@ use tokio::net::{TcpSocket, TcpStream, UnixStream};
 use tokio::sync::mpsc;
 use tokio_tungstenite::WebSocketStream;
 
+use super::upgrade::{self, Protocol};
 use super::{PIECE, QUEUE, spdy, websocket};
 use crate::pods::session::{Session, Taken};
 use crate::shim::protocol::Request;
@@ -24,10 +26,21 @@ use crate::shim::protocol::Request;
 /// The pod, and how it is called in errors.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place<'a> {
-    pub(crate) folder: &'a Path,
+    pub(crate) door: Door<'a>,
     pub(crate) pod: &'a str,
     pub(crate) uid: &'a str,
 }
+
+/// Where the ports of a pod are.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Door<'a> {
+    /// In the network of the pod in this folder.
+    Pod(&'a Path),
+    /// At these addresses.
+    Addresses(&'a BTreeMap<u16, SocketAddr>),
+}
+
+// === impl Place ===
 
 impl Place<'_> {
     async fn connect(&self, port: u16) -> Result<TcpStream, String> {
@@ -41,17 +54,13 @@ impl Place<'_> {
     }
 
     async fn try_connect(&self, port: u16) -> io::Result<TcpStream> {
-        let (ours, theirs) = UnixStream::pair()?;
-        let theirs = OwnedFd::from(theirs.into_std()?);
-        let mut session = Session::ask(self.folder, Request::Socket, &[theirs.as_fd()]).await?;
-        drop(theirs);
-        let Taken::Descriptor(socket) = session.take(ours).await? else {
-            return Err(io::Error::other("the pod gives no socket"));
+        let refused = || io::Error::new(io::ErrorKind::ConnectionRefused, "connect: connection refused");
+        let (socket, address) = match self.door {
+            Door::Pod(folder) => (socket_in(folder).await?, (Ipv4Addr::LOCALHOST, port).into()),
+            Door::Addresses(ports) => (TcpSocket::new_v4()?, *ports.get(&port).ok_or_else(refused)?),
         };
-        let socket = TcpSocket::from_std_stream(StdTcpStream::from(socket));
-        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
         let stream = socket.connect(address).await.map_err(|error| match error.kind() {
-            io::ErrorKind::ConnectionRefused => io::Error::new(error.kind(), "connect: connection refused"),
+            io::ErrorKind::ConnectionRefused => refused(),
             _ => error,
         })?;
         stream.set_nodelay(true)?;
@@ -59,8 +68,39 @@ impl Place<'_> {
     }
 }
 
+/// A socket in the network of a pod.
+async fn socket_in(folder: &Path) -> io::Result<TcpSocket> {
+    let (ours, theirs) = UnixStream::pair()?;
+    let theirs = OwnedFd::from(theirs.into_std()?);
+    let mut session = Session::ask(folder, Request::Socket, &[theirs.as_fd()]).await?;
+    drop(theirs);
+    let Taken::Descriptor(socket) = session.take(ours).await? else {
+        return Err(io::Error::other("the pod gives no socket"));
+    };
+    Ok(TcpSocket::from_std_stream(StdTcpStream::from(socket)))
+}
+
+/// Serves whoever came to the ports of a pod, in the protocol agreed on.
+pub(crate) async fn over<IO>(protocol: Protocol, place: Place<'_>, ports: &[u16], io: IO) -> io::Result<()>
+where
+    IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    match protocol {
+        Protocol::WebSocket(upgrade::TUNNEL) => {
+            let tunnel = websocket::Tunnel::new(websocket::open(io).await);
+            let (connection, opened) = spdy::Connection::new(tunnel)?;
+            connection.run(over_spdy(place, opened)).await
+        }
+        Protocol::WebSocket(_) => over_websocket(place, ports, websocket::open(io).await).await,
+        Protocol::Spdy => {
+            let (connection, opened) = spdy::Connection::new(io)?;
+            connection.run(over_spdy(place, opened)).await
+        }
+    }
+}
+
 /// Two streams for every connection: one for what is said, one for what went wrong. Which belong together says their request id.
-pub(crate) async fn over_spdy(place: Place<'_>, mut opened: mpsc::Receiver<spdy::Stream>) {
+async fn over_spdy(place: Place<'_>, mut opened: mpsc::Receiver<spdy::Stream>) {
     let mut halves: HashMap<String, spdy::Stream> = HashMap::new();
     let mut connections = FuturesUnordered::new();
     loop {
@@ -136,7 +176,7 @@ async fn copy<P: Future<Output = io::Result<()>>>(
 
 /// Two numbered streams for every port: the even one for what is said, the odd one for what went wrong. Both begin with the
 /// port. A connection is made at once, and lasts as long as the websocket.
-pub(crate) async fn over_websocket<IO: AsyncRead + AsyncWrite + Unpin>(
+async fn over_websocket<IO: AsyncRead + AsyncWrite + Unpin>(
     place: Place<'_>,
     ports: &[u16],
     socket: WebSocketStream<IO>,
