@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use pilothouse_hypershift::Payload;
+use pilothouse_runtime::telemetry::Journal;
 
 use crate::data_dir::DataDir;
 use crate::ports::Ports;
@@ -33,6 +34,8 @@ pub struct Config {
     pub payload: Payload,
     /// Whether virtual machines run here as processes. Not where KubeVirt runs them.
     pub virtual_machines: bool,
+    /// Where its services' logs come from. Without telemetry that tells it, they stay empty.
+    pub journal: Journal,
 }
 
 /// Whether callers of the resource provider are asked who they are.
@@ -71,6 +74,7 @@ impl Config {
             upstream: None,
             payload: Payload::default(),
             virtual_machines: true,
+            journal: Journal::default(),
         }
     }
 }

@@ -9,6 +9,7 @@
 //! issuer/         the issuer of tokens for callers of the resource provider
 //! stores/         one database per service
 //! node/           the embedded node: its pods, logs, volumes and sockets
+//! residents/      logs of the services, as the management cluster shows them
 //! clusters/       kubeconfig files of hosted clusters
 //! downloads/      the archive of `hcp`, once somebody asked for it
 //! kubeconfig      of the management cluster
@@ -147,6 +148,10 @@ impl DataDir {
     /// The embedded node's folder.
     pub fn node(&self) -> PathBuf {
         self.root.join("node")
+    }
+
+    pub(crate) fn residents(&self) -> PathBuf {
+        self.root.join("residents")
     }
 
     /// The folder of the region's own issuer of tokens.

@@ -32,6 +32,7 @@ mod operators;
 mod ports;
 mod reachability;
 mod region;
+mod residents;
 mod services;
 mod stop;
 

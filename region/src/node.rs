@@ -24,6 +24,8 @@ use tokio::process::{Child, Command};
 use tokio::time::{Instant, timeout};
 use tracing::{info, warn};
 
+use crate::residents::Address;
+
 /// What the API server is called on the way out of the node.
 pub(crate) const MANAGEMENT_API: &str = "management-api";
 /// How long the kubelet may take to end when it is told to.
@@ -35,9 +37,12 @@ pub(crate) struct NodeFiles {
     folder: PathBuf,
 }
 
-/// Reaches into the node's network.
+/// Reaches into the node's network, and the services that are shown as pods of another node.
 #[derive(Clone, Debug)]
-pub(crate) struct IntoNode(pub(crate) Dialer);
+pub(crate) struct IntoNode {
+    pub(crate) node: Dialer,
+    pub(crate) residents: Address,
+}
 
 /// A kubelet that is kept running.
 #[derive(Debug)]
@@ -181,7 +186,10 @@ impl Node {
 
 impl NodeDialer for IntoNode {
     fn dial(&self, address: SocketAddr) -> BoxFuture<'_, io::Result<TcpStream>> {
-        self.0.connect(address).boxed()
+        if self.residents.get() == Some(&address) {
+            return TcpStream::connect(address).boxed();
+        }
+        self.node.connect(address).boxed()
     }
 }
 

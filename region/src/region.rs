@@ -24,6 +24,7 @@ use crate::kubernetes;
 use crate::management;
 use crate::node::{IntoNode, Node, NodeFiles};
 use crate::ports::{Ports, loopback};
+use crate::residents::Address;
 
 /// The management cluster's ranges. They live in the node's private network and meet nobody.
 const POD_RANGE: &str = "10.200.0.0/16";
@@ -31,7 +32,7 @@ const SERVICE_RANGE: &str = "10.96.0.0/16";
 /// The first of the service range, which is the API server's own.
 const API_SERVICE: Ipv4Addr = Ipv4Addr::new(10, 96, 0, 1);
 const NODE_NAME: &str = "pilothouse";
-const KUBERNETES_VERSION: &str = "1.33.4";
+pub(crate) const KUBERNETES_VERSION: &str = "1.33.4";
 const ISSUER: &str = "https://kubernetes.default.svc";
 /// How long pods may take to end, and everything else after them.
 const STOP_PODS: Duration = Duration::from_secs(30);
@@ -95,12 +96,15 @@ impl Region {
             Site { config, ports, clock, credentials, authorities, keyring, health, parts: parts.clone() };
 
         let mut registry = Registry::default();
-        site.start_management().await?;
+        let residents_address = Address::default();
+        site.start_management(residents_address.clone()).await?;
         let client = site.client("region").await?;
         management::furnish(&client).await?;
         say("the management cluster is up");
         let dialer = site.start_node()?;
+        let residents = site.prepare_residents(&mut registry, &residents_address).await?;
         site.start_services(&mut registry, dialer).await?;
+        residents.start(&site);
         say("the services are up");
         site.start_operations(registry).await?;
         let endpoints = Endpoints::new(&site.ports, data_dir.management_kubeconfig());
@@ -136,7 +140,7 @@ impl Site {
     }
 
     /// The API server, controllers and scheduler of the management cluster.
-    async fn start_management(&self) -> Result<(), Error> {
+    async fn start_management(&self, residents: Address) -> Result<(), Error> {
         let names = [
             AlternativeName::Ip(IpAddr::V4(Ipv4Addr::LOCALHOST)),
             AlternativeName::Ip(IpAddr::V4(API_SERVICE)),
@@ -183,7 +187,7 @@ impl Site {
             anonymous: pilothouse_kubeapi::Anonymous::default(),
             controllers: true,
         };
-        let nodes = Arc::new(IntoNode(Dialer::new(self.files().node_socket())));
+        let nodes = Arc::new(IntoNode { node: Dialer::new(self.files().node_socket()), residents });
         let plane = ControlPlane::build_with(config, self.clock.clone(), &self.parts.shutdown, nodes).await?;
         self.parts.keep(plane.store());
         self.parts
@@ -277,6 +281,10 @@ impl Parts {
         let shutdown = Shutdown::new();
         let tasks = Tasks::new("region", shutdown.clone());
         Self { shutdown, tasks, stores: Arc::default(), node: Arc::default() }
+    }
+
+    pub(crate) fn tasks(&self) -> &Tasks {
+        &self.tasks
     }
 
     /// Runs one part until the parts are told to stop.

@@ -9,7 +9,8 @@ use comfy_table::Table;
 use pilothouse_region::{
     Authentication, Config, DataDir, Endpoints, FirstCluster, Payload, PortChoice, Ports, Region,
 };
-use pilothouse_runtime::{Process, Tasks, telemetry};
+use pilothouse_runtime::telemetry::{self, Journal};
+use pilothouse_runtime::{Process, Tasks};
 use pilothouse_upstream::Version;
 use serde::Serialize;
 
@@ -134,18 +135,24 @@ impl Args {
         if self.detach {
             return detach::run(&self.region.data_dir()?);
         }
+        let journal = Journal::new(self.log.as_deref());
         let telemetry = telemetry::Config {
+            journal: Some(journal.clone()),
             filter: Some(self.log.clone().unwrap_or_else(|| "warn,kube_client=off".to_owned())),
             ..telemetry::Config::default()
         };
-        alone::live("region", &telemetry, self.stay(output))
+        alone::live("region", &telemetry, self.stay(journal, output))
     }
 
-    async fn stay(self, output: &mut Output) -> Result<pilothouse_runtime::ExitCode, Failure> {
+    async fn stay(
+        self,
+        journal: Journal,
+        output: &mut Output,
+    ) -> Result<pilothouse_runtime::ExitCode, Failure> {
         let data_dir = self.region.data_dir()?;
         let mut process = Process::install(GRACE)?;
         let tasks = process.tasks("region");
-        match self.start(&data_dir, tasks.clone(), output).await {
+        match self.start(&data_dir, tasks.clone(), journal, output).await {
             Ok(()) => Ok(process.run().await),
             // Not started: what was begun is taken back, so that the next attempt finds nothing in its way.
             Err(failure) => {
@@ -178,7 +185,13 @@ impl Args {
         ))
     }
 
-    async fn start(&self, data_dir: &DataDir, tasks: Tasks, output: &mut Output) -> Result<(), Failure> {
+    async fn start(
+        &self,
+        data_dir: &DataDir,
+        tasks: Tasks,
+        journal: Journal,
+        output: &mut Output,
+    ) -> Result<(), Failure> {
         self.check_programs()?;
         let config = Config {
             program: std::env::current_exe().context("the path of this program is not known")?,
@@ -191,6 +204,7 @@ impl Args {
             images: self.images.listed(),
             upstream: self.images.upstream(),
             payload: self.payload.into(),
+            journal,
             ..Config::new(data_dir.clone())
         };
         let region = Region::start(config, tasks, &say).await.map_err(|error| anyhow!(error)).hint(

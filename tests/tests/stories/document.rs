@@ -167,6 +167,12 @@ async fn install_engine(region: &Region) {
         }
     })
     .await;
+    let shown = ["rollout", "status", "-n", "multicluster-engine", "deployment/multicluster-engine-operator"];
+    eventually("the engine is shown in the namespace that people made for it", LIMIT, || {
+        let seen = region.kubectl(&[&shown[..], &["--timeout=5s"]].concat());
+        async move { seen.map(drop) }
+    })
+    .await;
     let local = region.kubectl(&["get", "managedclusters", "local-cluster"]).unwrap();
     let row: Vec<_> = local.lines().nth(1).unwrap().split_whitespace().collect();
     assert_eq!((row[0], row[1], row[3], row[4]), ("local-cluster", "true", "True", "True"), "{local}");
