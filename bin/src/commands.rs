@@ -16,6 +16,7 @@ pub mod maestro_server;
 pub mod multicluster_engine;
 pub mod nodes;
 pub mod operations;
+pub mod status;
 pub mod store;
 pub mod token;
 pub mod up;

@@ -7,8 +7,8 @@ use clap::{Parser, Subcommand};
 
 use crate::commands::{
     backend, completions, control_plane, down, frontend, gateway, hold, hypershift_operator, kube_apiserver,
-    kubeconfig, kubelet, maestro_agent, maestro_server, multicluster_engine, nodes, operations, store, token,
-    up, upstream, version, virt_controller,
+    kubeconfig, kubelet, maestro_agent, maestro_server, multicluster_engine, nodes, operations, status,
+    store, token, up, upstream, version, virt_controller,
 };
 use crate::{Failure, Output, OutputArgs, exit_code};
 
@@ -46,6 +46,7 @@ pub struct Args {
 enum Verb {
     Up(up::Args),
     Down(down::Args),
+    Status(status::Args),
     Kubeconfig(kubeconfig::Args),
     Nodes(nodes::Args),
     Token(token::Args),
@@ -94,6 +95,7 @@ impl Args {
         match self.verb {
             // These run until they are stopped, and their exit code says how that went.
             Verb::Up(args) => return args.run(&mut output),
+            Verb::Status(args) => return args.run(&mut output),
             Verb::ControlPlane(args) => return args.run(),
             Verb::KubeApiserver(args) => return args.run(&mut output),
             Verb::Kubelet(args) => return args.run(),

@@ -31,6 +31,7 @@ fn stdout(command: &mut Command) -> String {
 #[case::pilothouse_short("pilothouse", &["-h"])]
 #[case::pilothouse_up("pilothouse", &["up", "--help"])]
 #[case::pilothouse_down("pilothouse", &["down", "--help"])]
+#[case::pilothouse_status("pilothouse", &["status", "--help"])]
 #[case::pilothouse_kubeconfig("pilothouse", &["kubeconfig", "--help"])]
 #[case::pilothouse_nodes("pilothouse", &["nodes", "--help"])]
 #[case::pilothouse_control_plane("pilothouse", &["control-plane", "--help"])]

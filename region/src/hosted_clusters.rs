@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::{Node, Secret};
 use kube::api::ListParams;
 use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::{Api, Client, Config, ResourceExt};
-use pilothouse_crds::HostedCluster;
+use pilothouse_crds::{ConditionStatus, HostedCluster};
 use serde::Serialize;
 
 use crate::data_dir::DataDir;
@@ -18,6 +18,22 @@ const RESOURCE_ID: &str = "azure.microsoft.com/hcp-cluster-azure-resource-id";
 #[derive(Clone)]
 pub struct HostedClusters {
     client: Client,
+}
+
+/// What is worth knowing about a hosted cluster at a glance.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ClusterSummary {
+    /// Its DNS prefix.
+    pub name: String,
+    /// The namespace of its `HostedCluster`.
+    pub namespace: String,
+    /// Whether its API server answers.
+    pub available: bool,
+    /// The version that it should run.
+    pub version: String,
+    /// How far it is, in words.
+    pub state: String,
 }
 
 /// What is worth knowing about a node at a glance.
@@ -115,6 +131,20 @@ impl HostedClusters {
         Ok(Self { client })
     }
 
+    /// All of them.
+    ///
+    /// # Errors
+    ///
+    /// If the management cluster does not answer.
+    pub async fn list(&self) -> Result<Vec<ClusterSummary>, HostedClustersError> {
+        Ok(self.all().await?.iter().map(ClusterSummary::of).collect())
+    }
+
+    async fn all(&self) -> Result<Vec<HostedCluster>, HostedClustersError> {
+        let listed = Api::<HostedCluster>::all(self.client.clone()).list(&ListParams::default()).await;
+        Ok(listed.map_err(api("the management cluster"))?.items)
+    }
+
     /// The administrator's kubeconfig of a cluster.
     ///
     /// # Errors
@@ -152,13 +182,10 @@ impl HostedClusters {
     }
 
     async fn find(&self, name: &str) -> Result<HostedCluster, HostedClustersError> {
-        let clusters = Api::<HostedCluster>::all(self.client.clone())
-            .list(&ListParams::default())
-            .await
-            .map_err(api("the management cluster"))?;
+        let clusters = self.all().await?;
         // A prefix belongs to one cluster of the region; a name only within its resource group.
         let (mut found, others): (Vec<_>, Vec<_>) =
-            clusters.items.into_iter().partition(|cluster| is_called(cluster, name));
+            clusters.into_iter().partition(|cluster| is_called(cluster, name));
         if let Some(exact) = found.iter().position(|cluster| cluster.name_any() == name) {
             return Ok(found.swap_remove(exact));
         }
@@ -172,6 +199,24 @@ impl HostedClusters {
                 name: name.to_owned(),
                 prefixes: found.iter().map(ResourceExt::name_any).collect(),
             }),
+        }
+    }
+}
+
+// === impl ClusterSummary ===
+
+impl ClusterSummary {
+    fn of(cluster: &HostedCluster) -> Self {
+        let status = cluster.status.as_ref();
+        let conditions = status.map(|status| status.conditions.as_slice()).unwrap_or_default();
+        let available = pilothouse_crds::find_condition(conditions, "Available");
+        let version = status.and_then(|status| status.version.as_ref());
+        Self {
+            name: cluster.name_any(),
+            namespace: cluster.namespace().unwrap_or_default(),
+            available: available.is_some_and(|condition| condition.status == ConditionStatus::True),
+            version: version.map(|version| version.desired.version.clone()).unwrap_or_default(),
+            state: state(cluster),
         }
     }
 }

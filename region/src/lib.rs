@@ -34,6 +34,7 @@ mod reachability;
 mod region;
 mod residents;
 mod services;
+mod status;
 mod stop;
 
 pub use pilothouse_hypershift::Payload;
@@ -44,13 +45,14 @@ pub use self::data_dir::{DataDir, DataDirError, Held, RunningProcess};
 pub use self::endpoints::Endpoints;
 pub use self::error::Error;
 pub use self::first_cluster::{FirstCluster, FirstClusterError, TENANT};
-pub use self::hosted_clusters::{HostedClusters, HostedClustersError, NodeSummary};
+pub use self::hosted_clusters::{ClusterSummary, HostedClusters, HostedClustersError, NodeSummary};
 pub use self::kubernetes::ClientError;
 pub use self::node::NodeError;
 pub use self::operators::Management;
 pub use self::ports::{Ports, PortsError};
 pub use self::reachability::Reachability;
 pub use self::region::Region;
+pub use self::status::{Check, Status};
 pub use self::stop::{StopError, Stopped, stop};
 
 /// Whether a program of this name can be run.

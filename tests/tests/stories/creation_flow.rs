@@ -86,8 +86,22 @@ async fn every_command_of_the_guide_works_as_it_is_written() {
     let before =
         region.kubectl(&["logs", "-n", "maestro", "deployment/maestro-agent", "--previous"]).unwrap();
     assert!(before.contains("applied"), "{before}");
+
+    // What scripts see of it.
+    let status: Value =
+        serde_json::from_str(&region.pilothouse(&["status", "--output", "json"]).unwrap()).unwrap();
+    assert_eq!(
+        (&status["ready"], &status["clusters"][0]["name"]),
+        (&true.into(), &"first".into()),
+        "{status}"
+    );
+    assert_eq!(status["clusters"][0]["available"], true, "{status}");
+    assert_eq!(status["checks"]["maestro-broker"]["status"], "ready", "{status}");
     region.stop();
     assert_eq!(region.processes(), [""; 0]);
+    // Not an error, but not well either: another exit code.
+    let stopped = region.pilothouse(&["status"]).unwrap_err();
+    assert!(stopped.contains("not running") && stopped.contains("pilothouse up"), "{stopped}");
 }
 
 async fn follow_the_guide(region: &Region) {

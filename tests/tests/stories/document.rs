@@ -129,10 +129,11 @@ async fn every_command_of_the_document_works_as_it_is_written() {
     run(&["destroy", "cluster", "kubevirt", "--name", "guest-cluster-0", "--namespace", "hcp"]).unwrap();
     eventually("nothing is left of it", LIMIT, || {
         let left =
-            region.kubectl(&["get", "managedclusters,namespaces,pods,persistentvolumes", "-A", "-o", "name"]);
+            region.kubectl(&["get", "managedclusters,namespaces,persistentvolumes", "-A", "-o", "name"]);
+        let pods = region.pods();
         async move {
-            match left {
-                Ok(left) if !left.contains("guest-cluster-0") && !left.contains("pod/") => Ok(()),
+            match (left, pods) {
+                (Ok(left), Ok(pods)) if !left.contains("guest-cluster-0") && pods.is_empty() => Ok(()),
                 other => Err(format!("{other:?}")),
             }
         }

@@ -138,10 +138,8 @@ async fn first_cluster_is_seen_by_every_component_and_leaves_nothing_behind() {
     let (_, bundles) = curl(&[&bundles]).unwrap();
     assert_eq!(bundles["total"], 0, "{bundles}");
     let kinds = "hostedclusters,nodepools,manifestworks,appliedmanifestworks,managedclusters,routes,persistentvolumes";
-    // Apart from the services themselves.
-    let pods = ["get", "pods", "-A", "-o", "name", "--field-selector", "spec.nodeName!=region"];
     eventually("the management cluster is empty", LIMIT, || {
-        let rest = [region.kubectl(&["get", kinds, "-A", "-o", "name"]), region.kubectl(&pods)];
+        let rest = [region.kubectl(&["get", kinds, "-A", "-o", "name"]), region.pods()];
         async move {
             if rest == [Ok(String::new()), Ok(String::new())] { Ok(()) } else { Err(format!("{rest:?}")) }
         }

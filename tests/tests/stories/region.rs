@@ -163,6 +163,11 @@ impl Region {
         result(&command.output().unwrap())
     }
 
+    /// The pods of the management cluster, apart from those that show the region's own services.
+    pub(crate) fn pods(&self) -> Result<String, String> {
+        self.kubectl(&["get", "pods", "-A", "-o", "name", "--field-selector", "spec.nodeName!=region"])
+    }
+
     /// `kubectl apply` of these documents on the management cluster.
     pub(crate) fn apply(&self, manifests: &str) -> Result<String, String> {
         let file = self.folder.path().join("apply.yaml");
