@@ -1,6 +1,8 @@
 //! The verbs, one file each: its `Args`, whose doc comment is the help text, and a `run` that carries it out.
 
 pub mod backend;
+pub mod cloud;
+pub mod clusters_service;
 pub mod completions;
 pub mod control_plane;
 pub mod down;
@@ -29,8 +31,10 @@ mod alone;
 mod images;
 mod location;
 mod operator;
+mod peer;
 mod region_data;
 mod resource_provider;
+mod stored;
 
 use std::io::{self, IsTerminal as _, Write as _};
 

@@ -6,9 +6,9 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    backend, completions, control_plane, down, frontend, gateway, hold, hypershift_operator, kube_apiserver,
-    kubeconfig, kubelet, maestro_agent, maestro_server, multicluster_engine, nodes, operations, status,
-    store, token, up, upstream, version, virt_controller,
+    backend, cloud, clusters_service, completions, control_plane, down, frontend, gateway, hold,
+    hypershift_operator, kube_apiserver, kubeconfig, kubelet, maestro_agent, maestro_server,
+    multicluster_engine, nodes, operations, status, store, token, up, upstream, version, virt_controller,
 };
 use crate::{Failure, Output, OutputArgs, exit_code};
 
@@ -54,6 +54,8 @@ enum Verb {
     Hold(hold::Args),
     Frontend(pilothouse_frontend::Args),
     Backend(pilothouse_backend::Args),
+    ClustersService(clusters_service::Args),
+    Cloud(cloud::Args),
     ControlPlane(control_plane::Args),
     KubeApiserver(Box<kube_apiserver::Args>),
     Kubelet(Box<kubelet::Args>),
@@ -101,6 +103,8 @@ impl Args {
             Verb::Kubelet(args) => return args.run(),
             Verb::HypershiftOperator(args) => return args.run(&mut output),
             Verb::MulticlusterEngine(args) => return args.run(&mut output),
+            Verb::ClustersService(args) => return args.run(&mut output),
+            Verb::Cloud(args) => return args.run(&mut output),
             Verb::MaestroServer(args) => return args.run(&mut output),
             Verb::MaestroAgent(args) => return args.run(&mut output),
             Verb::VirtController(args) => return args.run(&mut output),

@@ -168,7 +168,7 @@ impl Site {
     }
 
     async fn start_cloud(&self, registry: &mut Registry) -> Result<(), Error> {
-        let config = pilothouse_cloud::Config { listen: loopback(self.ports.cloud) };
+        let config = pilothouse_cloud::Config { listener: ListenerConfig::loopback(self.ports.cloud) };
         let deps = pilothouse_cloud::Deps {
             store: self.store("cloud", pilothouse_cloud::catalog()).await?,
             clock: self.clock.clone(),
@@ -185,7 +185,7 @@ impl Site {
         const NAME: &str = "Clusters Service";
         let (maestro, grpc) = (url(self.ports.maestro), url(self.ports.maestro_grpc));
         let config = Config {
-            listen: loopback(self.ports.clusters_service),
+            listener: ListenerConfig::loopback(self.ports.clusters_service),
             cloud: url(self.ports.cloud),
             environment: self.config.environment.clone(),
             region: self.config.location.clone(),

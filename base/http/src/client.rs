@@ -134,28 +134,34 @@ impl ClientBuilder {
         self
     }
 
-    /// Builds the client. Reads the machine's authorities if they are to be trusted.
-    pub fn build(self) -> Result<Client, ClientBuildError> {
+    /// What a connection trusts and shows, for protocols that bring a client of their own, such as gRPC. Reads the machine's
+    /// authorities if they are to be trusted.
+    pub fn tls(&self) -> Result<ClientConfig, ClientBuildError> {
         let provider = provider();
         let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
             .with_safe_default_protocol_versions()?;
-        let builder = match self.trust {
+        let builder = match &self.trust {
             Trust::Nobody => builder.with_root_certificates(roots(&Bundle::new())),
-            Trust::Bundle(bundle) => builder.with_root_certificates(roots(&bundle)),
+            Trust::Bundle(bundle) => builder.with_root_certificates(roots(bundle)),
             Trust::System => builder.dangerous().with_custom_certificate_verifier(Arc::new(
                 rustls_platform_verifier::Verifier::new(provider)?,
             )),
         };
-        let mut tls = match self.identity {
+        Ok(match &self.identity {
             Shown::Nothing => builder.with_no_client_auth(),
             Shown::Fixed(identity) => {
                 builder.with_client_auth_cert(identity.chain_der(), identity.key().to_der())?
             }
             Shown::Reloaded(source) => {
-                let source: Arc<dyn ResolvesClientCert> = Arc::new(source);
+                let source: Arc<dyn ResolvesClientCert> = Arc::new(source.clone());
                 builder.with_client_cert_resolver(source)
             }
-        };
+        })
+    }
+
+    /// Builds the client. Reads the machine's authorities if they are to be trusted.
+    pub fn build(self) -> Result<Client, ClientBuildError> {
+        let mut tls = self.tls()?;
         tls.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
         let mut builder = reqwest::Client::builder();
         if self.public_only {

@@ -1,22 +1,18 @@
 //! `maestro-server`: keeps bundles of manifests and sends them to agents, alone.
 
 use std::process::ExitCode;
-use std::time::Duration;
 
 use anyhow::anyhow;
-use pilothouse_http::{Health, ListenerConfig};
+use pilothouse_http::ListenerConfig;
 use pilothouse_maestro::BrokerKind;
 use pilothouse_maestro::server::{Config, Deps, Service, catalog};
 use pilothouse_runtime::config::{self, ConfigArgs, SecretFile};
-use pilothouse_runtime::{Clock, OnExit, Process, telemetry};
-use prometheus_client::registry::Registry;
+use pilothouse_runtime::{Process, telemetry};
 use serde::{Deserialize, Serialize};
 
+use super::stored::{self, Site, Stored};
 use super::{alone, location};
 use crate::{Failure, Hint, Output};
-
-/// How long open requests may take when it is stopped.
-const GRACE: Duration = Duration::from_secs(40);
 
 /// Run the Maestro server alone: keeps bundles of manifests, and sends them to the agents of management clusters.
 ///
@@ -61,7 +57,7 @@ struct Settings {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     store_key_file: Option<String>,
     /// Where health, metrics and debug pages are served.
-    #[serde(default = "metrics")]
+    #[serde(default = "stored::metrics")]
     metrics: ListenerConfig,
     /// Logs and traces.
     #[serde(default)]
@@ -69,10 +65,6 @@ struct Settings {
     /// The server itself.
     #[serde(default)]
     service: Config,
-}
-
-fn metrics() -> ListenerConfig {
-    ListenerConfig::loopback(8081)
 }
 
 impl Args {
@@ -106,32 +98,25 @@ impl Args {
 }
 
 async fn start(settings: Settings) -> Result<Process, Failure> {
-    let mut process = Process::install(GRACE)?;
-    let shutdown = process.shutdown().clone();
-    let clock = Clock::system();
-    let health = Health::new(shutdown.clone());
-    let pages = alone::bind_pages(&settings.metrics, &clock).await?;
-    let place = location::Place {
-        location: &settings.store,
-        password_file: settings.store_password_file.as_ref(),
-        key_file: settings.store_key_file.as_deref(),
+    let Settings { store, store_password_file, store_key_file, metrics, service, .. } = settings;
+    let stored = Stored {
+        name: "maestro-server",
+        place: location::Place {
+            location: &store,
+            password_file: store_password_file.as_ref(),
+            key_file: store_key_file.as_deref(),
+        },
+        catalog: catalog(),
+        metrics: &metrics,
     };
-    let store = place.open(catalog(), shutdown.clone()).await?;
-    // Its numbers have the names of the original, without any prefix.
-    let mut registry = Registry::default();
-    let deps = Deps { store: store.clone(), clock, health: health.clone(), registry: &mut registry };
-    let service = Service::build(settings.service, deps).await.hint(
-        "`service.rest`, `service.grpc` and `service.grpc_broker` of the configuration are its ports",
-    )?;
-    process.on_drained("store", async move {
-        store.close().await;
-        Ok(())
-    });
-    let tasks = process.tasks("maestro-server");
-    let until = shutdown.clone();
-    tasks.spawn("maestro-server", OnExit::StopProcess, async move { Ok(service.run(until).await?) });
-    alone::serve_pages(pages, health, registry, &tasks);
-    Ok(process)
+    let build = async |site: Site<'_>| {
+        // Its numbers have the names of the original, without any prefix.
+        let Site { store, clock, health, registry } = site;
+        Service::build(service, Deps { store, clock, health, registry }).await.hint(
+            "`service.rest`, `service.grpc` and `service.grpc_broker` of the configuration are its ports",
+        )
+    };
+    stored.start(build, |service: Service, shutdown| async move { Ok(service.run(shutdown).await?) }).await
 }
 
 impl From<BrokerType> for BrokerKind {

@@ -1,29 +1,22 @@
 //! What frontend and backend have in common when they run alone: a store, the way to Clusters Service, and the operators'
 //! pages.
 
-use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Duration;
 
 use anyhow::anyhow;
 use pilothouse_clusters_service_api as clusters_service;
-use pilothouse_http::{CertificateSource, ClientBuilder, Health, ListenerConfig, TlsFiles};
-use pilothouse_pki::Bundle;
+use pilothouse_http::{Health, ListenerConfig};
 use pilothouse_runtime::config::{self, ConfigArgs, SecretFile};
-use pilothouse_runtime::{Clock, OnExit, Process, Shutdown, TaskError, telemetry};
+use pilothouse_runtime::{Clock, Process, Shutdown, TaskError, telemetry};
 use pilothouse_store::Store;
 use prometheus_client::registry::Registry;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use url::Url;
 
+use super::peer::Peer;
+use super::stored::{self, Stored};
 use super::{alone, location};
 use crate::{Failure, Hint, Output};
-
-/// How long open requests and running passes may take when it is stopped.
-const GRACE: Duration = Duration::from_secs(40);
-/// One call to Clusters Service.
-const CALL: Duration = Duration::from_secs(20);
 
 /// What a process of the resource provider is configured with, beside the service itself.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -38,9 +31,9 @@ pub(crate) struct Surroundings<C> {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     store_key_file: Option<String>,
     /// Clusters Service.
-    clusters_service: ClustersService,
+    clusters_service: Peer,
     /// Where health, metrics and debug pages are served.
-    #[serde(default = "metrics")]
+    #[serde(default = "stored::metrics")]
     metrics: ListenerConfig,
     /// Logs and traces.
     #[serde(default)]
@@ -50,23 +43,6 @@ pub(crate) struct Surroundings<C> {
     service: C,
 }
 
-/// Where Clusters Service is, and how it is known.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct ClustersService {
-    /// Its address.
-    url: Url,
-    /// The authorities that certify it, PEM; without TLS there are none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    authorities: Option<PathBuf>,
-    /// The certificate that is shown to it, PEM.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    certificate: Option<PathBuf>,
-    /// Its private key, PEM.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    key: Option<PathBuf>,
-}
-
 /// What a service is built from.
 pub(crate) struct Site<'a> {
     pub(crate) store: Store,
@@ -74,10 +50,6 @@ pub(crate) struct Site<'a> {
     pub(crate) clock: Clock,
     pub(crate) health: Health,
     pub(crate) registry: &'a mut Registry,
-}
-
-fn metrics() -> ListenerConfig {
-    ListenerConfig::loopback(8081)
 }
 
 /// Runs a service until it is stopped, or prints its configuration. `build` takes its ports, and gives back what runs it.
@@ -95,9 +67,7 @@ where
     F: Future<Output = Result<(), TaskError>> + Send + 'static,
 {
     let config: Surroundings<C> =
-        config::load(args, Default::default()).map_err(|error| anyhow!(error)).hint(
-            "the configuration is named with `--config FILE`; docs/how-to/run-a-service-alone.md has one",
-        )?;
+        config::load(args, Default::default()).map_err(|error| anyhow!(error)).hint(stored::WHERE)?;
     if args.dump_config {
         output.raw(config::dump(&config)?.as_bytes())?;
         return Ok(ExitCode::SUCCESS);
@@ -117,60 +87,25 @@ where
     R: FnOnce(S, Shutdown) -> F,
     F: Future<Output = Result<(), TaskError>> + Send + 'static,
 {
-    let mut process = Process::install(GRACE)?;
-    let shutdown = process.shutdown().clone();
-    let clock = Clock::system();
-    let health = Health::new(shutdown.clone());
-    let pages = alone::bind_pages(&config.metrics, &clock).await?;
-    let store = config.open_store(shutdown.clone()).await?;
-    let mut registry = Registry::default();
-    let site = Site {
-        store: store.clone(),
-        clusters_service: config.clusters_service.client(&clock)?,
-        clock,
-        health: health.clone(),
-        registry: registry.sub_registry_with_prefix(name),
+    let Surroundings {
+        store, store_password_file, store_key_file, clusters_service, metrics, service, ..
+    } = config;
+    let stored = Stored {
+        name,
+        place: location::Place {
+            location: &store,
+            password_file: store_password_file.as_ref(),
+            key_file: store_key_file.as_deref(),
+        },
+        catalog: pilothouse_records::catalog()?,
+        metrics: &metrics,
     };
-    let built = build(config.service, site).await?;
-    process.on_drained("store", async move {
-        store.close().await;
-        Ok(())
-    });
-    let tasks = process.tasks(name);
-    tasks.spawn(name, OnExit::StopProcess, serve(built, shutdown));
-    alone::serve_pages(pages, health, registry, &tasks);
-    Ok(process)
-}
-
-impl<C> Surroundings<C> {
-    async fn open_store(&self, shutdown: Shutdown) -> Result<Store, Failure> {
-        let place = location::Place {
-            location: &self.store,
-            password_file: self.store_password_file.as_ref(),
-            key_file: self.store_key_file.as_deref(),
-        };
-        place.open(pilothouse_records::catalog()?, shutdown).await
-    }
-}
-
-impl ClustersService {
-    fn client(&self, clock: &Clock) -> Result<clusters_service::Client, Failure> {
-        let mut builder = ClientBuilder::new(CALL).with_clock(clock.clone());
-        if let Some(file) = &self.authorities {
-            builder = builder.with_authorities(Bundle::load(file)?);
-        }
-        builder = match (&self.certificate, &self.key) {
-            (Some(certificate), Some(key)) => {
-                let files =
-                    TlsFiles { certificate: certificate.clone(), key: key.clone(), client_authorities: None };
-                builder.with_identity_from(CertificateSource::load(files, clock.clone())?)
-            }
-            (None, None) => builder,
-            (Some(_), None) | (None, Some(_)) => {
-                return Err(anyhow!("a certificate needs its key, and a key its certificate"))
-                    .hint("set both `clusters_service.certificate` and `clusters_service.key`");
-            }
-        };
-        Ok(clusters_service::Client::try_new(builder.build()?, &self.url)?)
-    }
+    let build = async |site: stored::Site<'_>| {
+        let stored::Site { store, clock, health, registry } = site;
+        let http = clusters_service.client(&clock)?.build()?;
+        let clusters_service = clusters_service::Client::try_new(http, &clusters_service.url)?;
+        let registry = registry.sub_registry_with_prefix(name);
+        build(service, Site { store, clusters_service, clock, health, registry }).await
+    };
+    stored.start(build, serve).await
 }

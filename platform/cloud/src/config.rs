@@ -1,5 +1,4 @@
-use std::net::{Ipv4Addr, SocketAddr};
-
+use pilothouse_http::ListenerConfig;
 use serde::{Deserialize, Serialize};
 
 /// How the cloud runs.
@@ -7,11 +6,11 @@ use serde::{Deserialize, Serialize};
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// Where it listens; port 0 takes a free one.
-    pub listen: SocketAddr,
+    pub listener: ListenerConfig,
 }
 
 impl Default for Config {
     fn default() -> Self {
-        Self { listen: (Ipv4Addr::LOCALHOST, 0).into() }
+        Self { listener: ListenerConfig::loopback(0) }
     }
 }

@@ -1,7 +1,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use pilothouse_http::{Listener, ListenerConfig, Metrics, Stack};
+use pilothouse_http::{Listener, Metrics, Stack};
 use pilothouse_runtime::{Clock, OnExit, Shutdown, Tasks};
 use pilothouse_store::Store;
 use prometheus_client::registry::Registry;
@@ -37,9 +37,7 @@ impl Service {
     /// Binds the port; nothing runs yet.
     pub async fn build(config: Config, deps: Deps<'_>) -> Result<Self, Error> {
         let Deps { store, clock, registry } = deps;
-        let listen =
-            ListenerConfig { address: config.listen, ..ListenerConfig::loopback(config.listen.port()) };
-        let listener = Listener::bind("the cloud's resource manager", &listen, &clock).await?;
+        let listener = Listener::bind("the cloud's resource manager", &config.listener, &clock).await?;
         let metrics = Metrics::new(registry.sub_registry_with_prefix("cloud"));
         Ok(Self { listener, metrics, resources: Resources::new(store) })
     }

@@ -1,5 +1,4 @@
-use std::net::{Ipv4Addr, SocketAddr};
-
+use pilothouse_http::ListenerConfig;
 use pilothouse_runtime::config::{Duration, SecretFile};
 use serde::{Deserialize, Serialize};
 use url::Url;
@@ -10,8 +9,8 @@ use crate::error::Error;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
-    /// Where it listens; port 0 takes a free one.
-    pub listen: SocketAddr,
+    /// Where it listens, and who may call; port 0 takes a free one.
+    pub listener: ListenerConfig,
     /// The address of the cloud's resource manager. There is no default: it is different in every region.
     pub cloud: String,
     /// Part of the namespaces of hosted clusters, `ocm-<environment>-<id>`.
@@ -76,7 +75,7 @@ const LONGEST_ENVIRONMENT: usize = 9;
 impl Default for Config {
     fn default() -> Self {
         Self {
-            listen: (Ipv4Addr::LOCALHOST, 0).into(),
+            listener: ListenerConfig::loopback(0),
             cloud: String::new(),
             environment: "local".to_owned(),
             region: "local".to_owned(),

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use pilothouse_clusters_service_api::ClusterId;
-use pilothouse_http::{Client, Health, Listener, ListenerConfig, Stack, Verdict};
+use pilothouse_http::{Client, Health, Listener, Stack, Verdict};
 use pilothouse_maestro_api::{RestClient, SourceClient};
 use pilothouse_runtime::reconcile::{Handle, Options};
 use pilothouse_runtime::{Clock, Controller, OnExit, Shutdown, Tasks};
@@ -71,9 +71,7 @@ impl Service {
     pub async fn build(config: Config, deps: Deps<'_>) -> Result<Self, Error> {
         config.check()?;
         let Deps { store, clock, http, maestro, source, health, registry } = deps;
-        let address = config.listen;
-        let listen = ListenerConfig { address, ..ListenerConfig::loopback(address.port()) };
-        let listener = Listener::bind("Clusters Service", &listen, &clock).await?;
+        let listener = Listener::bind("Clusters Service", &config.listener, &clock).await?;
         let registry = registry.sub_registry_with_prefix("clusters_service");
         let http_metrics = pilothouse_http::Metrics::new(registry);
         let metrics = Metrics::new(registry);
