@@ -7,6 +7,7 @@
 use std::fmt;
 use std::io::Write as _;
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use aws_lc_rs::aead::{AES_256_GCM_SIV, Aad, Nonce, RandomizedNonceKey};
@@ -70,7 +71,12 @@ impl Keyring {
             return Self::open(path);
         }
         let keys = vec![Key::generate()?];
-        write(&path, &keys, true)?;
+        match write(&path, &keys, true) {
+            Ok(()) => {}
+            // Several processes that start at once on one store have the keys of the first.
+            Err(_) if path.exists() => return Self::open(path),
+            Err(error) => return Err(error),
+        }
         Ok(Self(Arc::new(Shared { path: Some(path), keys: RwLock::new(keys) })))
     }
 
@@ -245,14 +251,17 @@ fn write(path: &Utf8Path, keys: &[Key], must_be_new: bool) -> Result<(), Error> 
             .collect(),
     };
     let text = Zeroizing::new(serde_json::to_string_pretty(&file).map_err(|error| unusable(path, error))?);
-    let beside = path.with_extension(format!("{}.tmp", std::process::id()));
+    static WRITTEN: AtomicU64 = AtomicU64::new(0);
+    let number = WRITTEN.fetch_add(1, Ordering::Relaxed);
+    let beside = path.with_extension(format!("{}-{number}.tmp", std::process::id()));
     let _ = std::fs::remove_file(&beside);
     let mut output =
         std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&beside).map_err(failed)?;
     output.write_all(text.as_bytes()).and_then(|()| output.sync_all()).map_err(failed)?;
     // Two processes that both find no key file must not overwrite each other's: a link fails if it exists.
     let placed = if must_be_new {
-        std::fs::hard_link(&beside, path).and_then(|()| std::fs::remove_file(&beside))
+        let linked = std::fs::hard_link(&beside, path);
+        linked.and(std::fs::remove_file(&beside))
     } else {
         std::fs::rename(&beside, path)
     };
@@ -285,6 +294,25 @@ mod tests {
         changed.push(if last == 'A' { 'B' } else { 'A' });
         assert!(keyring.open_sealed("here", &changed).is_err());
         assert!(keyring.open_sealed("here", "hunter2").is_err());
+    }
+
+    #[test]
+    fn whoever_starts_at_once_has_the_same_keys() {
+        let (folder, path) = folder();
+        let together = std::sync::Barrier::new(8);
+        let opened: Vec<_> = std::thread::scope(|scope| {
+            let open = || {
+                together.wait();
+                Keyring::open_or_create(path.clone()).unwrap()
+            };
+            let threads: Vec<_> = (0..8).map(|_| scope.spawn(open)).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+        });
+        let (sealed, _) = opened[0].seal("here", b"hunter2").unwrap();
+        for keyring in &opened {
+            assert_eq!(&*keyring.open_sealed("here", &sealed).unwrap(), b"hunter2");
+        }
+        assert_eq!(folder.path().read_dir().unwrap().count(), 1, "nothing is left beside it");
     }
 
     #[test]
