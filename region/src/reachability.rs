@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use http::{Request, Response};
 use kube::Client;
 use kube::client::Body;
-use pilothouse_runtime::Chain;
+use pilothouse_runtime::{Chain, fault};
 use tracing::{error, info};
 
 /// What a cluster's clients met when they last asked it. A cheap handle.
@@ -31,7 +31,10 @@ impl Reachability {
         let noting = tower::service_fn(move |request: Request<Body>| {
             let (seen, client) = (seen.clone(), client.clone());
             async move {
-                let outcome = client.send(request).await;
+                let writes = !request.method().is_safe();
+                let sent = client.send(request);
+                let outcome =
+                    if writes { fault::around(fault::KUBERNETES_WRITE, sent).await } else { sent.await };
                 seen.note(&outcome);
                 outcome
             }

@@ -5,17 +5,44 @@
 //!
 //! - kills itself with the signal that cannot be caught at the n-th passing of a point if [`FAULT_VARIABLE`] says
 //!   `name:n`: nothing is unwound, flushed or given back,
+//! - stops there, as if the machine under it stood still, if it says `name:n:stop`: a test lets it go on later,
 //! - writes the name of every point it passes to the file that [`FAULT_TRACE_VARIABLE`] names, one to a line, so that
 //!   a test can learn which passings there are and go through all of them.
 //!
 //! In a release build a point is nothing. It goes by the profile and not by a feature, because a feature of the lowest crate
 //! would build everything above it twice.
 
-/// Which passing of which point kills: `name:n`, counted from one.
+/// Which passing of which point kills: `name:n`, counted from one; with `:stop` behind it, which one stops.
 pub const FAULT_VARIABLE: &str = "PILOTHOUSE_TEST_FAULT";
+
+/// A file; passings before it is there do not count. What a process does at its start differs from one time to the next.
+pub const FAULT_WHEN_VARIABLE: &str = "PILOTHOUSE_TEST_FAULT_WHEN";
 
 /// The file that every passing is written to.
 pub const FAULT_TRACE_VARIABLE: &str = "PILOTHOUSE_TEST_FAULT_TRACE";
+
+/// Whether a point is one that every service passes, however it names its own: at each write to a store, and at each to a Kubernetes API.
+pub fn is_common(name: &str) -> bool {
+    ["store.commit.", "kubernetes.write."].iter().any(|common| name.starts_with(common))
+}
+
+/// Marks a piece of work: a point before it, and another after it if it succeeded.
+///
+/// # Errors
+///
+/// Those of the work.
+pub async fn around<T, E>(
+    [before, after]: [&'static str; 2],
+    work: impl Future<Output = Result<T, E>>,
+) -> Result<T, E> {
+    point(before);
+    let done = work.await?;
+    point(after);
+    Ok(done)
+}
+
+/// The points around a write to a Kubernetes API.
+pub const KUBERNETES_WRITE: [&str; 2] = ["kubernetes.write.before", "kubernetes.write.after"];
 
 /// The process passes a point at which it may be killed.
 #[inline(always)]
@@ -32,41 +59,59 @@ mod armed {
     use std::env;
     use std::fs::{File, OpenOptions};
     use std::io::Write as _;
+    use std::path::PathBuf;
     use std::sync::{LazyLock, Mutex, PoisonError};
 
     use nix::sys::signal::{Signal, kill};
     use nix::unistd::Pid;
 
     struct Plan {
-        /// The point, and at which passing of it.
-        fatal: Option<(String, u64)>,
+        /// The point, at which passing of it, and what comes then.
+        fatal: Option<(String, u64, Signal)>,
+        /// The file before which nothing counts.
+        when: Option<PathBuf>,
         trace: Option<File>,
         passed: HashMap<&'static str, u64>,
     }
 
     static PLAN: LazyLock<Mutex<Plan>> = LazyLock::new(|| {
         let fatal = env::var(super::FAULT_VARIABLE).ok().and_then(|text| {
+            let (text, signal) = match text.strip_suffix(":stop") {
+                Some(text) => (text, Signal::SIGSTOP),
+                None => (text.as_str(), Signal::SIGKILL),
+            };
             let (name, count) = text.rsplit_once(':')?;
-            Some((name.to_owned(), count.parse().ok()?))
+            Some((name.to_owned(), count.parse().ok()?, signal))
         });
         let trace = env::var_os(super::FAULT_TRACE_VARIABLE)
             .and_then(|path| OpenOptions::new().create(true).append(true).open(path).ok());
-        Mutex::new(Plan { fatal, trace, passed: HashMap::new() })
+        let when = env::var_os(super::FAULT_WHEN_VARIABLE).map(PathBuf::from);
+        Mutex::new(Plan { fatal, when, trace, passed: HashMap::new() })
     });
 
     pub(super) fn pass(name: &'static str) {
         let mut plan = PLAN.lock().unwrap_or_else(PoisonError::into_inner);
-        let Plan { fatal, trace, passed } = &mut *plan;
+        let Plan { fatal, when, trace, passed } = &mut *plan;
+        if let Some(file) = when {
+            if !file.exists() {
+                return;
+            }
+            // Once it is there it has done its part.
+            *when = None;
+        }
         let count = passed.entry(name).or_default();
         *count += 1;
         if let Some(trace) = trace {
             // A test that cannot read its trace notices; the process is not to be disturbed by it.
             let _ = trace.write_all(format!("{name}\n").as_bytes());
         }
-        if fatal.as_ref().is_some_and(|(fatal, at)| fatal == name && at == count) {
+        let reached = fatal.as_ref().filter(|(fatal, at, _)| fatal == name && at == count);
+        if let Some((_, _, signal)) = reached {
             // It is there before the call returns; what follows is for whom even that would be too late.
-            let _ = kill(Pid::this(), Signal::SIGKILL);
-            std::process::abort();
+            let _ = kill(Pid::this(), *signal);
+            if *signal == Signal::SIGKILL {
+                std::process::abort();
+            }
         }
     }
 }

@@ -1,70 +1,11 @@
 //! One cluster through the whole chain: asked of the resource provider, seen by every component on the way, gone again.
 
-use std::process::Command;
-
 use pilothouse_test_support::eventually;
-use pilothouse_test_support::requirement::Requirement;
 use serde_json::{Value, json};
 
+pub(crate) use crate::provider::SUBSCRIPTION;
+use crate::provider::curl;
 use crate::region::{LIMIT, Region};
-
-pub(crate) const SUBSCRIPTION: &str = "00000000-0000-0000-0000-000000000001";
-
-/// `curl` with these arguments: the status, and the body as JSON.
-fn curl(arguments: &[&str]) -> Result<(u16, Value), String> {
-    let program = Requirement::new("curl", "curl").find().ok_or("curl is missing")?;
-    let output = Command::new(program).args(["-s", "-w", "\n%{http_code}"]).args(arguments).output().unwrap();
-    let text = String::from_utf8_lossy(&output.stdout);
-    let (body, status) = text.rsplit_once('\n').ok_or_else(|| format!("curl said {text:?}"))?;
-    Ok((status.parse().map_err(|_| text.to_string())?, serde_json::from_str(body).unwrap_or_default()))
-}
-
-impl Region {
-    pub(crate) fn cluster_id(name: &str) -> String {
-        format!(
-            "/subscriptions/{SUBSCRIPTION}/resourceGroups/first/providers/Microsoft.RedHatOpenshift/hcpOpenShiftClusters/{name}"
-        )
-    }
-
-    /// A request to the frontend.
-    pub(crate) fn arm(&self, method: &str, id: &str, body: Option<&Value>) -> (u16, Value) {
-        let url = format!("{}{id}?api-version=2026-10-01", self.endpoints().frontend);
-        let body = body.map(Value::to_string);
-        let mut arguments = vec!["-X", method, &url];
-        if let Some(body) = &body {
-            arguments.extend(["-H", "Content-Type: application/json", "-d", body]);
-        }
-        curl(&arguments).unwrap()
-    }
-
-    /// Waits until a resource has this state.
-    pub(crate) async fn reaches(&self, id: &str, state: &str) {
-        eventually(&format!("{id} is {state}"), LIMIT, || {
-            let (status, body) = self.arm("GET", id, None);
-            let found = body["properties"]["provisioningState"] == state;
-            async move { if found { Ok(()) } else { Err(format!("{status} {body}")) } }
-        })
-        .await;
-    }
-
-    pub(crate) async fn is_gone(&self, id: &str) {
-        eventually(&format!("{id} is gone"), LIMIT, || {
-            let (status, body) = self.arm("GET", id, None);
-            async move { if status == 404 { Ok(()) } else { Err(format!("{status} {body}")) } }
-        })
-        .await;
-    }
-}
-
-/// Everything that Clusters Service has.
-impl Region {
-    pub(crate) fn clusters_service_clusters(&self) -> Vec<Value> {
-        let url = format!("{}/api/clusters_mgmt/v1/clusters?size=500", self.endpoints().clusters_service);
-        let (status, found) = curl(&[&url]).unwrap();
-        assert_eq!(status, 200, "{found}");
-        found["items"].as_array().unwrap().clone()
-    }
-}
 
 pub(crate) fn cluster_body() -> Value {
     let group = format!("/subscriptions/{SUBSCRIPTION}/resourceGroups/first/providers");
@@ -87,7 +28,7 @@ pub(crate) fn cluster_body() -> Value {
 }
 
 /// So many nodes, of the version that the pool has or its cluster offers.
-fn node_pool_body(replicas: usize) -> Value {
+pub(crate) fn node_pool_body(replicas: usize) -> Value {
     json!({ "properties": { "platform": { "vmSize": "Standard_D8s_v3" }, "replicas": replicas } })
 }
 

@@ -169,7 +169,7 @@ impl Management {
         }
     }
 
-    fn add_operator(&mut self, verb: &'static str, config: &str, arguments: &[&str]) {
+    pub(crate) fn add_operator(&mut self, verb: &'static str, config: &str, arguments: &[&str]) {
         let pages = SocketAddr::from(([127, 0, 0, 1], process::free_port()));
         let config = self.write_config(verb, &format!("[metrics]\naddress = \"{pages}\"\n{config}"));
         let kubeconfig = self.admin.to_str().unwrap().to_owned();
@@ -177,13 +177,13 @@ impl Management {
         self.add(verb, &[&usual[..], arguments].concat(), Some(pages));
     }
 
-    fn write_config(&self, verb: &str, text: &str) -> String {
+    pub(crate) fn write_config(&self, verb: &str, text: &str) -> String {
         let file = self.path(&format!("{verb}.toml"));
         fs::write(&file, text).unwrap();
         file.to_str().unwrap().to_owned()
     }
 
-    fn add(&mut self, verb: &'static str, arguments: &[&str], pages: Option<SocketAddr>) {
+    pub(crate) fn add(&mut self, verb: &'static str, arguments: &[&str], pages: Option<SocketAddr>) {
         let arguments = arguments.iter().map(|&argument| argument.to_owned()).collect();
         self.programs.push(Program { verb, arguments, pages, process: None });
         self.start(verb);
@@ -191,11 +191,17 @@ impl Management {
 
     /// Starts a program that does not run, or no longer.
     pub(crate) fn start(&mut self, verb: &str) {
+        self.start_with(verb, &[]);
+    }
+
+    /// The same, with these in its environment.
+    pub(crate) fn start_with(&mut self, verb: &str, variables: &[(&str, &str)]) {
         let log = self.path(&format!("{verb}.log"));
         let log = fs::File::options().create(true).append(true).open(log).unwrap();
         let known = self.programs.iter_mut().find(|known| known.verb == verb).unwrap();
         let mut command = Command::new(program());
         command.arg(verb).args(&known.arguments).args(["--log", "info,kube_client=off"]);
+        command.envs(variables.iter().copied());
         command.stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log);
         known.process = Some(Running::spawn(command).unwrap());
     }
@@ -204,6 +210,12 @@ impl Management {
     pub(crate) fn kill(&mut self, verb: &str) {
         let known = self.programs.iter_mut().find(|known| known.verb == verb).unwrap();
         known.process.take().unwrap().kill();
+    }
+
+    /// The process of a program that runs.
+    pub(crate) fn process(&mut self, verb: &str) -> &mut Running {
+        let known = self.programs.iter_mut().find(|known| known.verb == verb).unwrap();
+        known.process.as_mut().unwrap()
     }
 
     /// Returns when a program has ended by itself: how, and what it has written.

@@ -26,6 +26,7 @@ pub mod environment;
 pub mod eventually;
 pub mod maestro;
 pub mod modules;
+pub mod mosquitto;
 pub mod postgres;
 pub mod process;
 pub mod python;

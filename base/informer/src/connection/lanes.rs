@@ -8,6 +8,7 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use http::{Request, Response};
 use hyper::body::{Body, Frame, Incoming, SizeHint};
+use pilothouse_runtime::fault;
 use tower::util::Oneshot;
 use tower::{Service, ServiceExt as _};
 
@@ -89,9 +90,11 @@ where
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
         let (client, token) = self.take();
+        let writes = !request.method().is_safe();
         let answer: Oneshot<C, Request<B>> = client.oneshot(request);
         Box::pin(async move {
-            let answer = answer.await?;
+            let answer =
+                if writes { fault::around(fault::KUBERNETES_WRITE, answer).await? } else { answer.await? };
             Ok(answer.map(|body| Streamed { body, _token: token }))
         })
     }

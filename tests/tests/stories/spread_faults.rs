@@ -1,0 +1,294 @@
+//! Every component of the flow is killed, or stands still for a while, in the middle of every kind of operation; whatever was
+//! acknowledged comes about, once, and nothing is left behind.
+//!
+//! One calm life of a cluster tells which points each component passes in which operation. After that there is a life for each of
+//! them, or for one of each component in a short run: the component is told beforehand at which point it will fall.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs;
+use std::os::unix::process::ExitStatusExt as _;
+use std::time::Duration;
+
+use pilothouse_runtime::fault::{FAULT_TRACE_VARIABLE, FAULT_VARIABLE, FAULT_WHEN_VARIABLE};
+use pilothouse_test_support::environment;
+use serde_json::{Value, json};
+use tokio::time::{Instant, sleep};
+
+use crate::first_light::{cluster_body, node_pool_body};
+use crate::provider::SUBSCRIPTION;
+use crate::region::{LIMIT, Region};
+use crate::spread::{Spread, resume};
+
+/// Whoever has a part in the flow, from the top to the bottom.
+const COMPONENTS: [&str; 8] = [
+    "frontend",
+    "backend",
+    "clusters-service",
+    "cloud",
+    "maestro-server",
+    "maestro-agent",
+    "multicluster-engine",
+    "hypershift-operator",
+];
+/// The same name every time: the next life begins when the one before has just ended.
+const NAME: &str = "phoenix";
+/// How long a component stands still.
+const PAUSE: Duration = Duration::from_secs(2);
+/// How often is looked whether something has come about, or somebody has fallen.
+const LOOK: Duration = Duration::from_millis(50);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Operation {
+    Create,
+    Scale,
+    Upgrade,
+    Delete,
+}
+
+/// How a component falls.
+#[derive(Clone, Copy, Debug)]
+enum Fall {
+    Kill,
+    Pause,
+}
+
+/// Which component falls where, in which operation.
+#[derive(Clone, Copy, Debug)]
+struct Fault<'a> {
+    component: &'static str,
+    point: &'a str,
+    fall: Fall,
+}
+
+const LIFE: [Operation; 4] = [Operation::Create, Operation::Scale, Operation::Upgrade, Operation::Delete];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn acknowledged_operations_come_about_whichever_component_falls() {
+    let Some(mut spread) = Spread::start().await else { return };
+    let passed = calm_life(&mut spread).await;
+    let long = environment::rounds(0, 1) == 1;
+    let mut table = String::new();
+    for component in COMPONENTS {
+        let points = |operation| passed.get(&(component, operation)).map(Vec::as_slice).unwrap_or_default();
+        assert!(!points(Operation::Create).is_empty(), "{component} passes no point when a cluster is made");
+        let most = LIFE.iter().map(|operation| points(*operation).len()).max().unwrap_or_default();
+        let falls: &[Fall] = if long { &[Fall::Kill, Fall::Pause] } else { &[Fall::Kill] };
+        // A short run takes another point in every operation.
+        let rounds = if long { most } else { 1 };
+        for fall in falls {
+            for round in 0..rounds {
+                for (index, operation) in LIFE.into_iter().enumerate() {
+                    let points = points(operation);
+                    // One pause of each component is enough for a short run.
+                    let fall = if !long && operation == Operation::Scale { Fall::Pause } else { *fall };
+                    let chosen =
+                        if long { points.get(round) } else { points.get(index % points.len().max(1)) };
+                    let fault = chosen.map(|point| Fault { component, point, fall });
+                    let fell = live(&mut spread, operation, fault).await;
+                    if let Some(Fault { point, .. }) = fault {
+                        let (operation, fall) = (format!("{operation:?}"), format!("{fall:?}"));
+                        writeln!(table, "{component:<20} {operation:<8} {fall:<6} {point:<36} {fell}")
+                            .unwrap();
+                    }
+                }
+            }
+        }
+    }
+    #[expect(clippy::print_stderr, reason = "the table is what the long run is for")]
+    {
+        eprintln!("{table}");
+    }
+    let fallen =
+        |component: &str| table.lines().any(|line| line.starts_with(component) && line.ends_with("true"));
+    let unharmed: Vec<_> = COMPONENTS.iter().filter(|component| !fallen(component)).collect();
+    assert!(unharmed.is_empty(), "{unharmed:?} never fell:\n{table}");
+    spread.management.stop().await;
+}
+
+/// One life in which nobody falls: which points each component passed in which operation, in their order.
+async fn calm_life(spread: &mut Spread) -> BTreeMap<(&'static str, Operation), Vec<String>> {
+    let file = |spread: &Spread, component: &str| spread.management.path(&format!("{component}.trace"));
+    for component in COMPONENTS {
+        let trace = file(spread, component);
+        spread.management.kill(component);
+        spread.management.start_with(component, &[(FAULT_TRACE_VARIABLE, trace.to_str().unwrap())]);
+    }
+    spread.listens().await;
+    let mut passed = BTreeMap::new();
+    for operation in LIFE {
+        let lines =
+            |spread: &Spread, component| fs::read_to_string(file(spread, component)).unwrap_or_default();
+        let before = COMPONENTS.map(|component| lines(spread, component).len());
+        live(spread, operation, None).await;
+        for (component, before) in COMPONENTS.into_iter().zip(before) {
+            let mut points: Vec<String> = Vec::new();
+            for point in lines(spread, component)[before..].lines() {
+                if !points.iter().any(|known| known == point) {
+                    points.push(point.to_owned());
+                }
+            }
+            passed.insert((component, operation), points);
+        }
+    }
+    for component in COMPONENTS {
+        spread.management.kill(component);
+        spread.management.start(component);
+    }
+    spread.listens().await;
+    passed
+}
+
+/// Carries out one operation, in which somebody may fall. Whether that happened.
+async fn live(spread: &mut Spread, operation: Operation, fault: Option<Fault<'_>>) -> bool {
+    if let Some(Fault { component, point, fall }) = fault {
+        let variable = match fall {
+            Fall::Kill => format!("{point}:1"),
+            Fall::Pause => format!("{point}:1:stop"),
+        };
+        let begin = spread.management.path("begin");
+        let _ = fs::remove_file(&begin);
+        let variables = [(FAULT_VARIABLE, variable.as_str()), (FAULT_WHEN_VARIABLE, begin.to_str().unwrap())];
+        spread.management.kill(component);
+        spread.management.start_with(component, &variables);
+        spread.listens().await;
+        fs::write(begin, "").unwrap();
+    }
+    let mut fell = false;
+    for step in operation.steps() {
+        let mut accepted = false;
+        let began = Instant::now();
+        loop {
+            if let Some(fault) = fault
+                && !fell
+            {
+                fell = pick_up(spread, fault).await;
+            }
+            let seen = if accepted {
+                step.outcome(spread)
+            } else {
+                // Asked again until somebody says yes: no answer is no acknowledgement, and one that was stored all the same
+                // is found by the next.
+                let (status, answer) = spread.provider.arm(step.method, &step.id, step.body.as_ref());
+                accepted = step.accepts(status);
+                Err(format!("{} {}: {status} {answer}", step.method, step.id))
+            };
+            let Err(seen) = seen else { break };
+            assert!(began.elapsed() < LIMIT, "{operation:?} with {fault:?} (fell: {fell}): {seen}");
+            sleep(LOOK).await;
+        }
+    }
+    if let Some(fault) = fault {
+        fell = fell || pick_up(spread, fault).await;
+        // Armed no longer.
+        spread.management.kill(fault.component);
+        spread.management.start(fault.component);
+        spread.listens().await;
+    }
+    fell
+}
+
+/// Starts a component again that was killed, or lets it go on after a while. Whether it had fallen.
+async fn pick_up(spread: &mut Spread, fault: Fault<'_>) -> bool {
+    let Fault { component, fall, .. } = fault;
+    let process = spread.management.process(component);
+    match fall {
+        Fall::Kill => {
+            let Some(status) = process.child().try_wait().unwrap() else { return false };
+            assert_eq!(status.signal(), Some(9), "{component} ended with {status}");
+            spread.management.ended(component);
+            spread.management.start(component);
+        }
+        Fall::Pause => {
+            let id = process.id();
+            let stat = fs::read_to_string(format!("/proc/{id}/stat")).unwrap();
+            if !stat.rsplit_once(')').unwrap().1.trim_start().starts_with('T') {
+                return false;
+            }
+            sleep(PAUSE).await;
+            resume(id).unwrap();
+        }
+    }
+    true
+}
+
+/// Something that is asked for, and how it is known to have come about.
+struct Step {
+    operation: Operation,
+    method: &'static str,
+    id: String,
+    body: Option<Value>,
+}
+
+// === impl Operation ===
+
+impl Operation {
+    fn steps(self) -> Vec<Step> {
+        let cluster = Region::cluster_id(NAME);
+        let pool = format!("{cluster}/nodePools/workers");
+        let step = |method, id: &String, body| Step { operation: self, method, id: id.clone(), body };
+        match self {
+            Self::Create => {
+                let mut workers = node_pool_body(1);
+                workers["properties"]["version"] = json!({ "id": "4.20.8" });
+                vec![step("PUT", &cluster, Some(cluster_body())), step("PUT", &pool, Some(workers))]
+            }
+            Self::Scale => vec![step("PUT", &pool, Some(node_pool_body(2)))],
+            Self::Upgrade => {
+                vec![step("PATCH", &cluster, Some(json!({ "properties": { "version": { "id": "4.21" } } })))]
+            }
+            Self::Delete => vec![step("DELETE", &cluster, None)],
+        }
+    }
+}
+
+// === impl Step ===
+
+impl Step {
+    fn accepts(&self, status: u16) -> bool {
+        matches!(status, 200 | 201 | 202) || (self.method == "DELETE" && matches!(status, 204 | 404))
+    }
+
+    /// Whether it has come about, as far as anybody can see; else what is seen instead.
+    fn outcome(&self, spread: &Spread) -> Result<(), String> {
+        let (status, body) = spread.provider.arm("GET", &self.id, None);
+        let state = &body["properties"]["provisioningState"];
+        if self.operation == Operation::Delete {
+            return if status == 404 { nothing_left(spread) } else { Err(format!("{status} {body}")) };
+        }
+        if *state == "Failed" {
+            panic!("{:?} failed: {body}", self.operation);
+        }
+        if *state != "Succeeded" {
+            return Err(format!("{status} {body}"));
+        }
+        match self.operation {
+            Operation::Scale => {
+                let nodes = spread.kubectl_in(NAME, &["get", "nodes", "--no-headers"])?;
+                let ready = nodes.lines().filter(|node| node.contains(" Ready ")).count();
+                if (nodes.lines().count(), ready) == (2, 2) { Ok(()) } else { Err(nodes) }
+            }
+            Operation::Upgrade => {
+                let version = spread.kubectl_in(NAME, &["version", "-o", "json"])?;
+                let version: Value = serde_json::from_str(&version).map_err(|error| error.to_string())?;
+                let minor = &version["serverVersion"]["minor"];
+                if *minor == "34" { Ok(()) } else { Err(format!("it runs 1.{minor}")) }
+            }
+            Operation::Create | Operation::Delete => Ok(()),
+        }
+    }
+}
+
+/// Nobody knows the cluster any more.
+fn nothing_left(spread: &Spread) -> Result<(), String> {
+    let clusters = spread.provider.clusters();
+    let (bundles, groups) = (spread.bundles(), spread.resource_groups(SUBSCRIPTION));
+    let kinds = "hostedclusters,nodepools,manifestworks,appliedmanifestworks,routes,namespaces,persistentvolumeclaims";
+    let objects = spread.management.kubectl(&["get", kinds, "-A", "-o", "name"])?;
+    let objects: Vec<_> = objects
+        .lines()
+        .filter(|object| !object.starts_with("namespace/") || object.starts_with("namespace/ocm-"))
+        .collect();
+    let nothing = clusters.is_empty() && bundles == 0 && groups.is_empty() && objects.is_empty();
+    if nothing { Ok(()) } else { Err(format!("{clusters:?}, {bundles} bundles, {groups:?}, {objects:?}")) }
+}
