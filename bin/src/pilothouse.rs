@@ -98,9 +98,9 @@ impl Args {
             // These run until they are stopped, and their exit code says how that went.
             Verb::Up(args) => return args.run(&mut output),
             Verb::Status(args) => return args.run(&mut output),
-            Verb::ControlPlane(args) => return args.run(),
+            Verb::ControlPlane(args) => return args.run(&mut output),
             Verb::KubeApiserver(args) => return args.run(&mut output),
-            Verb::Kubelet(args) => return args.run(),
+            Verb::Kubelet(args) => return args.run(&mut output),
             Verb::HypershiftOperator(args) => return args.run(&mut output),
             Verb::MulticlusterEngine(args) => return args.run(&mut output),
             Verb::ClustersService(args) => return args.run(&mut output),

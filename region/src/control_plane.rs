@@ -21,7 +21,7 @@ use pilothouse_pki::{Authority, AuthorityRequest, Bundle, Identity, LeafRequest,
 use pilothouse_runtime::{Clock, Shutdown};
 use pilothouse_store::{Keyring, Location, Options, Store};
 use prometheus_client::registry::Registry;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use tokio::net::TcpStream;
 
 use crate::kubernetes::{self, ClientError};
@@ -34,7 +34,7 @@ const SPACE: &str = "cluster";
 const LIFETIME: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
 
 /// What a control plane is told about itself. Everything that is a path is a file in PEM, unless said otherwise.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
     /// Where the API server listens.

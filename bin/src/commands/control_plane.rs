@@ -9,7 +9,7 @@ use pilothouse_runtime::config::{self, ConfigArgs};
 use pilothouse_runtime::{Clock, OnExit, Process, Shutdown, telemetry};
 
 use super::alone;
-use crate::{Failure, Hint};
+use crate::{Failure, Hint, Output};
 
 /// How long open requests may take when it is stopped.
 const GRACE: Duration = Duration::from_secs(10);
@@ -29,10 +29,14 @@ impl Args {
     /// # Errors
     ///
     /// If it cannot be started.
-    pub fn run(self) -> Result<ExitCode, Failure> {
+    pub fn run(self, output: &mut Output) -> Result<ExitCode, Failure> {
         let config: control_plane::Config = config::load(&self.config, Default::default())
             .map_err(|error| anyhow!(error))
             .hint("the configuration is named with `--config FILE`")?;
+        if self.config.dump_config {
+            output.raw(config::dump(&config)?.as_bytes())?;
+            return Ok(ExitCode::SUCCESS);
+        }
         let telemetry = self.config.telemetry(telemetry::Config::default());
         stay("control-plane", &telemetry, async |shutdown: &Shutdown| {
             ControlPlane::build(config, Clock::system(), shutdown)

@@ -17,7 +17,7 @@ use prometheus_client::registry::Registry;
 
 use super::alone;
 use super::images::ImageArgs;
-use crate::{Failure, Hint};
+use crate::{Failure, Hint, Output};
 
 /// How long the kubelet's own requests may take when it is stopped. Pods are left running.
 const GRACE: Duration = Duration::from_secs(10);
@@ -66,11 +66,15 @@ impl Args {
     /// # Errors
     ///
     /// If it cannot be started.
-    pub fn run(self) -> Result<ExitCode, Failure> {
+    pub fn run(self, output: &mut Output) -> Result<ExitCode, Failure> {
         let mut config: Config = config::load(&self.config, Default::default())
             .map_err(|error| anyhow!(error))
             .hint("the configuration is named with `--config FILE`")?;
         self.override_in(&mut config)?;
+        if self.config.dump_config {
+            output.raw(config::dump(&config)?.as_bytes())?;
+            return Ok(ExitCode::SUCCESS);
+        }
         if self.remove {
             return remove(&config);
         }

@@ -1,6 +1,6 @@
 use std::net::SocketAddr;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 /// What a server is told about itself.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -26,7 +26,7 @@ pub struct Config {
 }
 
 /// Who may come without a certificate and without a token.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Anonymous {
     /// Nobody.
