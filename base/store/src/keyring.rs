@@ -6,7 +6,7 @@
 
 use std::fmt;
 use std::io::Write as _;
-use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -14,6 +14,7 @@ use aws_lc_rs::aead::{AES_256_GCM_SIV, Aad, Nonce, RandomizedNonceKey};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD as BASE64;
 use camino::{Utf8Path, Utf8PathBuf};
+use nix::unistd::geteuid;
 use serde::{Deserialize, Serialize};
 use zeroize::{Zeroize as _, Zeroizing};
 
@@ -217,10 +218,16 @@ fn unusable(path: &Utf8Path, problem: impl fmt::Display) -> Error {
     Error::Invalid { what: format!("key file {path}"), problem: problem.to_string() }
 }
 
+/// Whether a key file of this mode is one that others can read. One that somebody else has put there for our group, as the
+/// volumes of Kubernetes' Secrets do, is not.
+fn is_readable_by_others(mode: u32, is_ours: bool) -> bool {
+    mode & if is_ours { 0o077 } else { 0o037 } != 0
+}
+
 fn read(path: &Utf8Path) -> Result<Vec<Key>, Error> {
     let metadata = std::fs::metadata(path).map_err(|error| unusable(path, error))?;
     let mode = metadata.permissions().mode() & 0o777;
-    if mode & 0o077 != 0 {
+    if is_readable_by_others(mode, metadata.uid() == geteuid().as_raw()) {
         return Err(unusable(path, format!("its mode is {mode:o}, others may read it; `chmod 600 {path}`")));
     }
     let text = Zeroizing::new(std::fs::read_to_string(path).map_err(|error| unusable(path, error))?);
@@ -351,6 +358,20 @@ mod tests {
         std::fs::write(&path, r#"{"keys":[{"id":"a","key":"SECRETSECRET","x":1}]}"#).unwrap();
         let error = Keyring::open(&path).unwrap_err();
         assert!(!error.to_string().contains("SECRET"), "{error}");
+    }
+
+    #[test]
+    fn a_key_file_that_was_put_there_for_our_group_is_for_nobody_else() {
+        for (mode, is_ours, refused) in [
+            (0o600, true, false),
+            (0o640, true, true),
+            (0o440, false, false),
+            (0o640, false, false),
+            (0o460, false, true),
+            (0o444, false, true),
+        ] {
+            assert_eq!(is_readable_by_others(mode, is_ours), refused, "{mode:o} {is_ours}");
+        }
     }
 
     #[test]
