@@ -23,6 +23,9 @@ pub const UPSTREAM: &str = "PILOTHOUSE_TEST_UPSTREAM";
 /// Names the folder of the original Maestro, where it is not the one of the cache: one folder per version in it.
 pub const MAESTRO: &str = "PILOTHOUSE_TEST_MAESTRO";
 
+/// The same for Helm.
+pub const HELM: &str = "PILOTHOUSE_TEST_HELM";
+
 /// Whether this is a long run, `./test --long`.
 pub fn is_long() -> bool {
     is_set(LONG)

@@ -24,6 +24,7 @@
 pub mod engine;
 pub mod environment;
 pub mod eventually;
+pub mod helm;
 pub mod maestro;
 pub mod modules;
 pub mod mosquitto;
@@ -34,6 +35,7 @@ pub mod requirement;
 pub mod upstream;
 
 mod keeper;
+mod original;
 
 pub use engine::Engine;
 pub use eventually::eventually;

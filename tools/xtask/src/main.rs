@@ -7,8 +7,8 @@ mod crds;
 mod deny;
 mod files;
 mod layers;
-mod maestro;
 mod manifests;
+mod originals;
 mod reference;
 mod schema;
 mod types;
@@ -67,7 +67,9 @@ enum Verb {
     /// Kubernetes' own programs of the pinned versions, in the cache: found, or built with Go.
     Upstream(upstream::Args),
     /// The original Maestro of the pinned version, in the cache: built with Go.
-    Maestro(maestro::Args),
+    Maestro(originals::Args),
+    /// Helm of the pinned version, in the cache: built with Go.
+    Helm(originals::Args),
     /// Writes the table of Kubernetes' built-in types from the published sources (needs `go`).
     Types,
 }
@@ -97,7 +99,8 @@ fn run(verb: Verb) -> anyhow::Result<()> {
         Verb::Crds { check: false } => return crds::write(&workspace.root),
         Verb::Check => &[LAYERS, FILES, DENY, SCHEMA, CRDS],
         Verb::Upstream(args) => return upstream::run(&args),
-        Verb::Maestro(args) => return maestro::run(&workspace.root, &args),
+        Verb::Maestro(args) => return originals::MAESTRO.run(&workspace.root, &args),
+        Verb::Helm(args) => return originals::HELM.run(&workspace.root, &args),
         Verb::Types => return types::generate(&workspace),
     };
     let mut count = 0;
