@@ -6,10 +6,13 @@
 
 #![expect(clippy::unwrap_used, reason = "a story that cannot go on should stop")]
 
+mod chart;
 mod commands;
 mod creation_flow;
 mod document;
+mod faults;
 mod first_light;
+mod flow;
 mod hosted_cluster;
 mod isolation;
 mod joined_node;
@@ -26,7 +29,6 @@ mod register;
 mod sdk;
 mod sick_control_planes;
 mod spread;
-mod spread_faults;
 mod tenancy;
 mod upstream;
 mod upstream_faults;

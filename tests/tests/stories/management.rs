@@ -206,6 +206,19 @@ impl Management {
         known.process = Some(Running::spawn(command).unwrap());
     }
 
+    /// Starts a program that does not run with a kubeconfig of its own from now on.
+    pub(crate) fn start_as(&mut self, verb: &str, kubeconfig: &Path) {
+        let known = self.programs.iter_mut().find(|known| known.verb == verb).unwrap();
+        let place = known.arguments.iter().position(|argument| argument == "--kubeconfig").unwrap();
+        known.arguments[place + 1] = kubeconfig.to_str().unwrap().to_owned();
+        self.start(verb);
+    }
+
+    /// What a program has written.
+    pub(crate) fn log(&self, verb: &str) -> String {
+        fs::read_to_string(self.path(&format!("{verb}.log"))).unwrap_or_default()
+    }
+
     /// `kill -9`.
     pub(crate) fn kill(&mut self, verb: &str) {
         let known = self.programs.iter_mut().find(|known| known.verb == verb).unwrap();
@@ -220,10 +233,9 @@ impl Management {
 
     /// Returns when a program has ended by itself: how, and what it has written.
     pub(crate) fn ended(&mut self, verb: &str) -> (std::process::ExitStatus, String) {
-        let log = self.path(&format!("{verb}.log"));
         let known = self.programs.iter_mut().find(|known| known.verb == verb).unwrap();
         let status = known.process.take().unwrap().wait().unwrap();
-        (status, fs::read_to_string(log).unwrap())
+        (status, self.log(verb))
     }
 
     /// `pilothouse VERB`, until it has ended.
@@ -255,6 +267,11 @@ impl Management {
 
     pub(crate) async fn client(&self) -> Client {
         connect(&fs::read_to_string(&self.admin).unwrap()).await
+    }
+
+    /// The kubeconfig of an administrator.
+    pub(crate) fn admin(&self) -> &Path {
+        &self.admin
     }
 
     pub(crate) fn hcp(&self, arguments: &[&str]) -> Result<String, String> {

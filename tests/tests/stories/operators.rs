@@ -81,14 +81,14 @@ impl Management {
     }
 
     /// Applies a cluster `ada` with so many workers.
-    fn apply_ada(&self, workers: usize) {
+    pub(crate) fn apply_ada(&self, workers: usize) {
         let cluster = manifests::on_class(manifests::cluster("ada"), CLASS);
         let pool = manifests::pool("ada", "workers", workers);
         self.apply(&manifests::text(&[cluster, pool])).unwrap();
     }
 
     /// Until the cluster, its nodes and its import are what they should be.
-    async fn ada_is_there(&self, workers: usize) -> std::path::PathBuf {
+    pub(crate) async fn ada_is_there(&self, workers: usize) -> std::path::PathBuf {
         let status = |kind: &str, condition: &str| {
             let form = format!("jsonpath={{.status.conditions[?(@.type==\"{condition}\")].status}}");
             ["get".to_owned(), "-n".to_owned(), "clusters".to_owned(), kind.to_owned(), "-o".to_owned(), form]

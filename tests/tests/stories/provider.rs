@@ -1,4 +1,4 @@
-//! The resource provider and Clusters Service of a region, whatever their processes are, asked by `curl`.
+//! The services of a region, whatever their processes are, asked by `curl`.
 
 use std::process::Command;
 
@@ -11,9 +11,16 @@ use crate::region::{LIMIT, Region};
 pub(crate) const SUBSCRIPTION: &str = "00000000-0000-0000-0000-000000000001";
 
 /// Where they are.
+#[derive(Clone)]
 pub(crate) struct Provider {
     pub(crate) frontend: String,
     pub(crate) clusters_service: String,
+    pub(crate) maestro: String,
+    pub(crate) cloud: String,
+    /// How `curl` shows that it is the backend, where that has to be shown.
+    pub(crate) as_backend: Vec<String>,
+    /// The same for Clusters Service.
+    pub(crate) as_clusters_service: Vec<String>,
 }
 
 /// `curl` with these arguments: the status, and the body as JSON.
@@ -27,6 +34,13 @@ pub(crate) fn curl(arguments: &[&str]) -> Result<(u16, Value), String> {
     let text = String::from_utf8_lossy(&output.stdout);
     let (body, status) = text.rsplit_once('\n').ok_or_else(|| format!("curl said {text:?}"))?;
     Ok((status.parse().map_err(|_| text.to_string())?, serde_json::from_str(body).unwrap_or_default()))
+}
+
+/// What is there to read, for somebody with these credentials.
+fn read(url: &str, credentials: &[String]) -> Result<Value, String> {
+    let credentials = credentials.iter().map(String::as_str);
+    let (status, found) = curl(&credentials.chain([url]).collect::<Vec<_>>())?;
+    if status == 200 { Ok(found) } else { Err(format!("{url}: {status} {found}")) }
 }
 
 // === impl Provider ===
@@ -72,10 +86,48 @@ impl Provider {
 
     /// Everything that Clusters Service has.
     pub(crate) fn clusters(&self) -> Vec<Value> {
+        self.try_clusters().unwrap()
+    }
+
+    pub(crate) fn try_clusters(&self) -> Result<Vec<Value>, String> {
         let url = format!("{}/api/clusters_mgmt/v1/clusters?size=500", self.clusters_service);
-        let (status, found) = curl(&[&url]).unwrap();
-        assert_eq!(status, 200, "{found}");
-        found["items"].as_array().unwrap().clone()
+        let found = read(&url, &self.as_backend)?;
+        Ok(found["items"].as_array().unwrap().clone())
+    }
+
+    /// How many bundles Maestro keeps.
+    pub(crate) fn bundles(&self) -> Result<u64, String> {
+        let bundles =
+            read(&format!("{}/api/maestro/v1/resource-bundles", self.maestro), &self.as_clusters_service)?;
+        Ok(bundles["total"].as_u64().unwrap())
+    }
+
+    /// The resource groups of the cloud.
+    pub(crate) fn resource_groups(&self) -> Result<Vec<String>, String> {
+        let url =
+            format!("{}/subscriptions/{SUBSCRIPTION}/resourcegroups?api-version=2021-04-01", self.cloud);
+        let groups = read(&url, &self.as_clusters_service)?;
+        Ok(groups["value"].as_array().unwrap().iter().map(|group| group["name"].to_string()).collect())
+    }
+
+    /// Nobody knows a cluster any more, neither these services nor the management cluster that `kubectl` asks.
+    pub(crate) fn nothing_left(
+        &self,
+        kubectl: impl FnOnce(&[&str]) -> Result<String, String>,
+    ) -> Result<(), String> {
+        let (clusters, bundles, groups) = (self.try_clusters()?, self.bundles()?, self.resource_groups()?);
+        let kinds = "hostedclusters,nodepools,manifestworks,appliedmanifestworks,routes,namespaces,persistentvolumeclaims";
+        let objects = kubectl(&["get", kinds, "-A", "-o", "name"])?;
+        let objects: Vec<_> = objects
+            .lines()
+            .filter(|object| !object.starts_with("namespace/") || object.starts_with("namespace/ocm-"))
+            .collect();
+        let nothing = clusters.is_empty() && bundles == 0 && groups.is_empty() && objects.is_empty();
+        if nothing {
+            Ok(())
+        } else {
+            Err(format!("{clusters:?}, {bundles} bundles, {groups:?}, {objects:?}"))
+        }
     }
 }
 
@@ -90,7 +142,14 @@ impl Region {
 
     pub(crate) fn provider(&self) -> Provider {
         let endpoints = self.endpoints();
-        Provider { frontend: endpoints.frontend, clusters_service: endpoints.clusters_service }
+        Provider {
+            frontend: endpoints.frontend,
+            clusters_service: endpoints.clusters_service,
+            maestro: endpoints.maestro,
+            cloud: endpoints.cloud,
+            as_backend: Vec::new(),
+            as_clusters_service: Vec::new(),
+        }
     }
 
     /// A request to the frontend.

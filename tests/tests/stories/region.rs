@@ -85,6 +85,11 @@ impl Region {
 
     /// Starts it on what is in its folder already, and waits until every endpoint accepts.
     pub(crate) async fn up(&mut self, arguments: &[&str]) {
+        self.up_with(arguments, &[]).await;
+    }
+
+    /// The same, with these in its environment.
+    pub(crate) async fn up_with(&mut self, arguments: &[&str], variables: &[(&str, &str)]) {
         let endpoints = self.endpoints_file();
         let _ = fs::remove_file(&endpoints);
         let log = fs::File::options().create(true).append(true).open(self.log_file()).unwrap();
@@ -96,6 +101,7 @@ impl Region {
             .arg("--endpoints-file")
             .arg(&endpoints)
             .args(arguments)
+            .envs(variables.iter().copied())
             .stdin(Stdio::null())
             .stdout(log.try_clone().unwrap())
             .stderr(log);
@@ -111,6 +117,11 @@ impl Region {
         })
         .await;
         self.process = Some(process);
+    }
+
+    /// The region's process.
+    pub(crate) fn process(&mut self) -> &mut Running {
+        self.process.as_mut().unwrap()
     }
 
     /// `kill -9` of the region's process.

@@ -1,8 +1,12 @@
 //! A region whose services are processes of their own, over PostgreSQL and Mosquitto: what somebody runs who has outgrown
-//! `pilothouse up`.
+//! `pilothouse up`. The configurations are those of `deploy/three-machines`, with one machine in the place of three: services
+//! speak mutual TLS, and know each other by the names of their certificates.
 
-use std::process::Command;
+use std::fs;
+use std::path::Path;
 
+use pilothouse_pki::{Authority, AuthorityRequest, Bundle, LeafRequest, Subject, Usage};
+use pilothouse_runtime::Clock;
 use pilothouse_test_support::eventually;
 use pilothouse_test_support::mosquitto::Mosquitto;
 use pilothouse_test_support::postgres;
@@ -10,17 +14,20 @@ use pilothouse_test_support::process::free_port;
 
 use crate::management::Management;
 use crate::provider::{Provider, curl};
-use crate::region::{LIMIT, result};
+use crate::region::LIMIT;
 
-/// What the management cluster is called at Maestro.
-const CONSUMER: &str = "local-cluster";
+const EXAMPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../deploy/three-machines");
+
+/// What the management cluster is called.
+const CONSUMER: &str = "management-1";
+
+/// Who has a certificate.
+const NAMES: [&str; 7] = ["broker", "frontend", "backend", "clusters-service", "cloud", "maestro", CONSUMER];
 
 /// Such a region.
 pub(crate) struct Spread {
     pub(crate) management: Management,
     pub(crate) provider: Provider,
-    maestro: String,
-    cloud: String,
     _broker: Mosquitto,
 }
 
@@ -30,60 +37,76 @@ impl Spread {
     /// Starts every process, and waits until the frontend is ready; `None`, and said so, where a program is missing.
     pub(crate) async fn start() -> Option<Self> {
         let database = postgres::shared()?.fresh_database();
-        let broker = Mosquitto::start()?;
         let mut management = Management::ours().await?;
-        let [frontend, clusters_service, maestro, grpc, cloud] = [(); 5].map(|()| free_port());
+        let folder = management.path("etc");
+        furnish(&folder);
+        let broker = Mosquitto::start_with(&broker_config(&folder))?;
+        let ports = [8443, 8001, 8002, 8090, 8447].map(|port| (port, free_port()));
+        let here = |configured: u16| {
+            let (_, port) = ports.iter().find(|(known, _)| *known == configured).unwrap();
+            format!("127.0.0.1:{port}")
+        };
+        let localized = |verb: &str| {
+            let text = fs::read_to_string(format!("{EXAMPLE}/{verb}.toml")).unwrap();
+            let mut text = text
+                .replace("postgres://pilothouse@data.example.com/region", &database)
+                .replace("data.example.com:8883", &format!("127.0.0.1:{}", broker.port()))
+                .replace("/etc/pilothouse/", &format!("{}/", folder.display()))
+                .replace("/var/lib/pilothouse/", &format!("{}/", folder.display()));
+            for (port, _) in ports {
+                for name in ["0.0.0.0", "services.example.com"] {
+                    text = text.replace(&format!("{name}:{port}"), &here(port));
+                }
+            }
+            // Pages are wherever there is room.
+            let lines = text.lines().map(|line| {
+                if line.starts_with("address = \"127.0.0.1:9") { "address = \"127.0.0.1:0\"" } else { line }
+            });
+            lines.collect::<Vec<_>>().join("\n")
+        };
         let mut service = |verb: &'static str, text: &str| {
-            let schema = verb.replace('-', "_");
-            // Frontend and backend share their records.
-            let schema = if verb == "backend" { "frontend".to_owned() } else { schema };
-            let metrics = "[metrics]\naddress = \"127.0.0.1:0\"\n";
-            let config = format!(
-                "store = \"{database}?schema={schema}\"\nstore_key_file = {:?}\n{metrics}{text}",
-                management.path("store.key")
-            );
-            let config = management.write_config(verb, &config);
+            let config = management.write_config(verb, text);
             management.add(verb, &["--config", &config], None);
         };
-        service("cloud", &format!("[service]\nlistener = {{ address = \"127.0.0.1:{cloud}\" }}\n"));
-        service(
-            "maestro-server",
-            &format!(
-                "[service]\nconsumers = [\"{CONSUMER}\"]\nrest = {{ address = \"127.0.0.1:{maestro}\" }}\n\
-                 grpc = {{ address = \"127.0.0.1:{grpc}\" }}\n\
-                 [service.broker]\nhost = \"127.0.0.1:{}\"\nclient_id = \"maestro\"\n",
-                broker.port()
-            ),
-        );
+        service("cloud", &localized("cloud"));
+        service("maestro-server", &localized("maestro-server"));
+        // Whatever was missed while something was killed is looked for soon.
+        let clusters_service = localized("clusters-service");
         service(
             "clusters-service",
-            &format!(
-                "[maestro]\nrest = {{ url = \"http://127.0.0.1:{maestro}\" }}\ngrpc = {{ url = \"http://127.0.0.1:{grpc}\" }}\n\
-                 [cloud]\nurl = \"http://127.0.0.1:{cloud}\"\n\
-                 [service]\nlistener = {{ address = \"127.0.0.1:{clusters_service}\" }}\nresync = \"20s\"\n"
-            ),
+            &clusters_service.replace("[service]\n", "[service]\nresync = \"20s\"\n"),
         );
-        let below = format!("[clusters_service]\nurl = \"http://127.0.0.1:{clusters_service}\"\n[service]\n");
         // What a killed one held is free after a moment.
-        service("backend", &format!("{below}lease = \"2s\"\nresync = \"20s\"\n"));
         service(
-            "frontend",
-            &format!(
-                "{below}location = \"local\"\noperator_identities_required = false\n\
-                 identity_url = \"http://127.0.0.1:{cloud}\"\nlistener = {{ address = \"127.0.0.1:{frontend}\" }}\n"
-            ),
+            "backend",
+            &format!("{}\n[service]\nlease = \"2s\"\nresync = \"20s\"\n", localized("backend")),
         );
-        let agent = format!(
-            "[service]\nconsumer = \"{CONSUMER}\"\nstore = {:?}\n\
-             [service.broker]\nhost = \"127.0.0.1:{}\"\nclient_id = \"{CONSUMER}-work-agent-client\"\n",
-            management.path("agent.db"),
-            broker.port()
-        );
-        management.add_operator("maestro-agent", &agent, &[]);
+        // There is nobody here who would give out tokens: the frontend is for this machine.
+        let frontend = localized("frontend");
+        let (frontend, _) = frontend.split_once("# Callers show a token").unwrap();
+        let listener = format!("[service.listener]\naddress = \"{}\"\n", here(8443));
+        service("frontend", &format!("{frontend}\n{listener}"));
+        let agent = localized("maestro-agent");
+        let (_, agent) = agent.split_once("[service]").unwrap();
+        management.add_operator("maestro-agent", &format!("[service]{agent}\n"), &[]);
 
-        let at = |port: u16| format!("http://127.0.0.1:{port}");
-        let provider = Provider { frontend: at(frontend), clusters_service: at(clusters_service) };
-        let spread = Self { management, provider, maestro: at(maestro), cloud: at(cloud), _broker: broker };
+        let file = |name: &str| folder.join(name).display().to_string();
+        let credentials = |name: &str| {
+            let [certificate, key] = ["crt", "key"].map(|kind| file(&format!("{name}.{kind}")));
+            ["--cacert", &file("authority.crt"), "--cert", &certificate, "--key", &key]
+                .map(str::to_owned)
+                .to_vec()
+        };
+        let provider = Provider {
+            frontend: format!("http://{}", here(8443)),
+            clusters_service: format!("https://{}", here(8001)),
+            maestro: format!("https://{}", here(8002)),
+            cloud: format!("https://{}", here(8447)),
+            // Each is asked as whoever asks it in the flow.
+            as_backend: credentials("backend"),
+            as_clusters_service: credentials("clusters-service"),
+        };
+        let spread = Self { management, provider, _broker: broker };
         spread.listens().await;
         spread.provider.register();
         Some(spread)
@@ -91,42 +114,18 @@ impl Spread {
 
     /// Until everybody who is asked over HTTP answers.
     pub(crate) async fn listens(&self) {
-        let Provider { frontend, clusters_service } = &self.provider;
-        for (who, url) in [
-            ("the cloud", format!("{}/subscriptions?api-version=2021-04-01", self.cloud)),
-            ("Maestro", format!("{}/api/maestro/v1/consumers", self.maestro)),
-            ("Clusters Service", format!("{clusters_service}/api/clusters_mgmt/v1/clusters")),
-            ("the frontend", format!("{frontend}/healthz")),
-        ] {
-            eventually(&format!("{who} answers"), LIMIT, || {
-                let answer = curl(&[&url]).map(|(status, _)| status);
-                async move {
-                    if answer.as_ref().is_ok_and(|status| *status > 0) {
-                        Ok(())
-                    } else {
-                        Err(format!("{answer:?}"))
-                    }
-                }
-            })
-            .await;
-        }
-    }
-
-    /// How many bundles Maestro keeps.
-    pub(crate) fn bundles(&self) -> u64 {
-        let (status, bundles) =
-            curl(&[&format!("{}/api/maestro/v1/resource-bundles", self.maestro)]).unwrap();
-        assert_eq!(status, 200, "{bundles}");
-        bundles["total"].as_u64().unwrap()
-    }
-
-    /// The resource groups of the cloud.
-    pub(crate) fn resource_groups(&self, subscription: &str) -> Vec<String> {
-        let url =
-            format!("{}/subscriptions/{subscription}/resourcegroups?api-version=2021-04-01", self.cloud);
-        let (status, groups) = curl(&[&url]).unwrap();
-        assert_eq!(status, 200, "{groups}");
-        groups["value"].as_array().unwrap().iter().map(|group| group["name"].to_string()).collect()
+        let provider = &self.provider;
+        eventually("the cloud answers", LIMIT, || async { provider.resource_groups() }).await;
+        eventually("Maestro answers", LIMIT, || async { provider.bundles() }).await;
+        eventually("Clusters Service answers", LIMIT, || async { provider.try_clusters() }).await;
+        let healthz = format!("{}/healthz", provider.frontend);
+        eventually("the frontend answers", LIMIT, || async {
+            match curl(&[&healthz]) {
+                Ok((status, _)) if status > 0 => Ok(()),
+                other => Err(format!("{other:?}")),
+            }
+        })
+        .await;
     }
 
     /// `kubectl` on a hosted cluster, with the kubeconfig that its `HostedCluster` names.
@@ -146,7 +145,54 @@ impl Spread {
     }
 }
 
-/// Lets a process go on that was stopped.
-pub(crate) fn resume(process: u32) -> Result<String, String> {
-    result(&Command::new("kill").args(["-CONT", &process.to_string()]).output().unwrap())
+/// What administrators put into `/etc/pilothouse`: an authority, a certificate for each service, and the database's password.
+fn furnish(folder: &Path) {
+    fs::create_dir(folder).unwrap();
+    let clock = Clock::system();
+    let request = AuthorityRequest::new(Subject::try_new("region").unwrap());
+    let authority = Authority::self_signed(&request, &clock).unwrap();
+    Bundle::from(authority.certificate()).write(&folder.join("authority.crt")).unwrap();
+    for name in NAMES {
+        let names = [name, "127.0.0.1"].map(|name| name.parse().unwrap());
+        let request = LeafRequest::server(Subject::try_new(name).unwrap(), names).with_usage(Usage::Client);
+        let leaf = authority.issue(&request, &clock).unwrap();
+        leaf.write(&folder.join(format!("{name}.crt")), &folder.join(format!("{name}.key"))).unwrap();
+    }
+    fs::write(folder.join("store.password"), "nobody asks for it\n").unwrap();
+}
+
+/// As in the page about agents: who has a certificate is somebody, and an agent has its own topics only.
+fn broker_config(folder: &Path) -> String {
+    let file = |name: &str| folder.join(name).display().to_string();
+    let topics = "sources/maestro/consumers";
+    let rules = format!(
+        "user maestro\ntopic write {topics}/+/sourceevents\ntopic read {topics}/+/agentevents\n\
+         pattern write {topics}/%u/agentevents\npattern read {topics}/%u/sourceevents\n"
+    );
+    fs::write(folder.join("acl"), rules).unwrap();
+    format!(
+        "cafile {}\ncertfile {}\nkeyfile {}\nrequire_certificate true\nuse_identity_as_username true\nacl_file {}\n",
+        file("authority.crt"),
+        file("broker.crt"),
+        file("broker.key"),
+        file("acl")
+    )
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn services_know_their_callers_by_certificates() {
+    let Some(spread) = Spread::start().await else { return };
+    let Provider { maestro, clusters_service, as_backend, as_clusters_service, .. } = &spread.provider;
+    let (authority, _) = as_backend.split_at(2);
+    let bundles = format!("{maestro}/api/maestro/v1/resource-bundles");
+    let clusters = format!("{clusters_service}/api/clusters_mgmt/v1/clusters");
+    let ask = |credentials: &[String], url: &str| {
+        let credentials = credentials.iter().map(String::as_str);
+        curl(&credentials.chain([url]).collect::<Vec<_>>()).map(|(status, _)| status)
+    };
+    // Without a certificate there is no connection; one of somebody else's is no way in.
+    assert_eq!([ask(authority, &bundles), ask(authority, &clusters)], [Ok(0), Ok(0)]);
+    assert_eq!([ask(as_backend, &bundles), ask(as_clusters_service, &clusters)], [Ok(403), Ok(403)]);
+    assert_eq!([ask(as_clusters_service, &bundles), ask(as_backend, &clusters)], [Ok(200), Ok(200)]);
+    spread.management.stop().await;
 }

@@ -2,7 +2,7 @@
 //! acknowledged comes about, once, and nothing is left behind.
 //!
 //! One calm life of a cluster tells which points each component passes in which operation. After that there is a life for each of
-//! them, or for one of each component in a short run: the component is told beforehand at which point it will fall.
+//! them, or for a few of each component in a short run: the component is told beforehand at which point it will fall.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -10,27 +10,18 @@ use std::fs;
 use std::os::unix::process::ExitStatusExt as _;
 use std::time::Duration;
 
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use pilothouse_runtime::fault::{FAULT_TRACE_VARIABLE, FAULT_VARIABLE, FAULT_WHEN_VARIABLE};
 use pilothouse_test_support::environment;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
 use crate::first_light::{cluster_body, node_pool_body};
-use crate::provider::SUBSCRIPTION;
+use crate::flow::Flow;
 use crate::region::{LIMIT, Region};
-use crate::spread::{Spread, resume};
+use crate::spread::Spread;
 
-/// Whoever has a part in the flow, from the top to the bottom.
-const COMPONENTS: [&str; 8] = [
-    "frontend",
-    "backend",
-    "clusters-service",
-    "cloud",
-    "maestro-server",
-    "maestro-agent",
-    "multicluster-engine",
-    "hypershift-operator",
-];
 /// The same name every time: the next life begins when the one before has just ended.
 const NAME: &str = "phoenix";
 /// How long a component stands still.
@@ -66,26 +57,41 @@ const LIFE: [Operation; 4] = [Operation::Create, Operation::Scale, Operation::Up
 #[tokio::test(flavor = "multi_thread")]
 async fn acknowledged_operations_come_about_whichever_component_falls() {
     let Some(mut spread) = Spread::start().await else { return };
-    let passed = calm_life(&mut spread).await;
-    let long = environment::rounds(0, 1) == 1;
+    everybody_falls(&mut spread, 1).await;
+    spread.management.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn acknowledged_operations_come_about_wherever_the_whole_region_falls() {
+    let Some(mut region) = Region::start(&[]).await else { return };
+    region.provider().register();
+    // All components are one process: in a short run it falls more often than each of several would.
+    everybody_falls(&mut region, 3).await;
+    region.stop();
+}
+
+/// A life for each component and each point it passes; in a short run for so many of the points of each component.
+async fn everybody_falls<F: Flow>(flow: &mut F, short: usize) {
+    let passed = calm_life(flow).await;
+    let long = environment::is_long();
     let mut table = String::new();
-    for component in COMPONENTS {
-        let points = |operation| passed.get(&(component, operation)).map(Vec::as_slice).unwrap_or_default();
+    for component in F::COMPONENTS {
+        let points = |operation| passed.get(&(*component, operation)).map(Vec::as_slice).unwrap_or_default();
         assert!(!points(Operation::Create).is_empty(), "{component} passes no point when a cluster is made");
         let most = LIFE.iter().map(|operation| points(*operation).len()).max().unwrap_or_default();
         let falls: &[Fall] = if long { &[Fall::Kill, Fall::Pause] } else { &[Fall::Kill] };
-        // A short run takes another point in every operation.
-        let rounds = if long { most } else { 1 };
+        let rounds = if long { most } else { short };
         for fall in falls {
             for round in 0..rounds {
                 for (index, operation) in LIFE.into_iter().enumerate() {
                     let points = points(operation);
                     // One pause of each component is enough for a short run.
                     let fall = if !long && operation == Operation::Scale { Fall::Pause } else { *fall };
-                    let chosen =
-                        if long { points.get(round) } else { points.get(index % points.len().max(1)) };
+                    // A short run takes points of all parts of the way, and others in every operation.
+                    let spaced = (round * points.len() / rounds + index) % points.len().max(1);
+                    let chosen = if long { points.get(round) } else { points.get(spaced) };
                     let fault = chosen.map(|point| Fault { component, point, fall });
-                    let fell = live(&mut spread, operation, fault).await;
+                    let fell = live(flow, operation, fault).await;
                     if let Some(Fault { point, .. }) = fault {
                         let (operation, fall) = (format!("{operation:?}"), format!("{fall:?}"));
                         writeln!(table, "{component:<20} {operation:<8} {fall:<6} {point:<36} {fell}")
@@ -101,57 +107,49 @@ async fn acknowledged_operations_come_about_whichever_component_falls() {
     }
     let fallen =
         |component: &str| table.lines().any(|line| line.starts_with(component) && line.ends_with("true"));
-    let unharmed: Vec<_> = COMPONENTS.iter().filter(|component| !fallen(component)).collect();
+    let unharmed: Vec<_> = F::COMPONENTS.iter().filter(|component| !fallen(component)).collect();
     assert!(unharmed.is_empty(), "{unharmed:?} never fell:\n{table}");
-    spread.management.stop().await;
 }
 
 /// One life in which nobody falls: which points each component passed in which operation, in their order.
-async fn calm_life(spread: &mut Spread) -> BTreeMap<(&'static str, Operation), Vec<String>> {
-    let file = |spread: &Spread, component: &str| spread.management.path(&format!("{component}.trace"));
-    for component in COMPONENTS {
-        let trace = file(spread, component);
-        spread.management.kill(component);
-        spread.management.start_with(component, &[(FAULT_TRACE_VARIABLE, trace.to_str().unwrap())]);
+async fn calm_life<F: Flow>(flow: &mut F) -> BTreeMap<(&'static str, Operation), Vec<String>> {
+    let file = |flow: &F, component: &str| flow.path(&format!("{component}.trace"));
+    for component in F::COMPONENTS {
+        let trace = file(flow, component);
+        flow.restart(component, &[(FAULT_TRACE_VARIABLE, trace.to_str().unwrap())]).await;
     }
-    spread.listens().await;
     let mut passed = BTreeMap::new();
     for operation in LIFE {
-        let lines =
-            |spread: &Spread, component| fs::read_to_string(file(spread, component)).unwrap_or_default();
-        let before = COMPONENTS.map(|component| lines(spread, component).len());
-        live(spread, operation, None).await;
-        for (component, before) in COMPONENTS.into_iter().zip(before) {
+        let lines = |flow: &F, component: &str| fs::read_to_string(file(flow, component)).unwrap_or_default();
+        let before: Vec<_> = F::COMPONENTS.iter().map(|component| lines(flow, component).len()).collect();
+        live(flow, operation, None).await;
+        for (component, before) in F::COMPONENTS.iter().zip(before) {
             let mut points: Vec<String> = Vec::new();
-            for point in lines(spread, component)[before..].lines() {
+            for point in lines(flow, component)[before..].lines() {
                 if !points.iter().any(|known| known == point) {
                     points.push(point.to_owned());
                 }
             }
-            passed.insert((component, operation), points);
+            passed.insert((*component, operation), points);
         }
     }
-    for component in COMPONENTS {
-        spread.management.kill(component);
-        spread.management.start(component);
+    for component in F::COMPONENTS {
+        flow.restart(component, &[]).await;
     }
-    spread.listens().await;
     passed
 }
 
 /// Carries out one operation, in which somebody may fall. Whether that happened.
-async fn live(spread: &mut Spread, operation: Operation, fault: Option<Fault<'_>>) -> bool {
+async fn live<F: Flow>(flow: &mut F, operation: Operation, fault: Option<Fault<'_>>) -> bool {
     if let Some(Fault { component, point, fall }) = fault {
         let variable = match fall {
             Fall::Kill => format!("{point}:1"),
             Fall::Pause => format!("{point}:1:stop"),
         };
-        let begin = spread.management.path("begin");
+        let begin = flow.path("begin");
         let _ = fs::remove_file(&begin);
         let variables = [(FAULT_VARIABLE, variable.as_str()), (FAULT_WHEN_VARIABLE, begin.to_str().unwrap())];
-        spread.management.kill(component);
-        spread.management.start_with(component, &variables);
-        spread.listens().await;
+        flow.restart(component, &variables).await;
         fs::write(begin, "").unwrap();
     }
     let mut fell = false;
@@ -162,14 +160,14 @@ async fn live(spread: &mut Spread, operation: Operation, fault: Option<Fault<'_>
             if let Some(fault) = fault
                 && !fell
             {
-                fell = pick_up(spread, fault).await;
+                fell = pick_up(flow, fault).await;
             }
             let seen = if accepted {
-                step.outcome(spread)
+                step.outcome(flow)
             } else {
                 // Asked again until somebody says yes: no answer is no acknowledgement, and one that was stored all the same
                 // is found by the next.
-                let (status, answer) = spread.provider.arm(step.method, &step.id, step.body.as_ref());
+                let (status, answer) = flow.provider().arm(step.method, &step.id, step.body.as_ref());
                 accepted = step.accepts(status);
                 Err(format!("{} {}: {status} {answer}", step.method, step.id))
             };
@@ -179,25 +177,22 @@ async fn live(spread: &mut Spread, operation: Operation, fault: Option<Fault<'_>
         }
     }
     if let Some(fault) = fault {
-        fell = fell || pick_up(spread, fault).await;
+        fell = fell || pick_up(flow, fault).await;
         // Armed no longer.
-        spread.management.kill(fault.component);
-        spread.management.start(fault.component);
-        spread.listens().await;
+        flow.restart(fault.component, &[]).await;
     }
     fell
 }
 
 /// Starts a component again that was killed, or lets it go on after a while. Whether it had fallen.
-async fn pick_up(spread: &mut Spread, fault: Fault<'_>) -> bool {
+async fn pick_up<F: Flow>(flow: &mut F, fault: Fault<'_>) -> bool {
     let Fault { component, fall, .. } = fault;
-    let process = spread.management.process(component);
+    let process = flow.process(component);
     match fall {
         Fall::Kill => {
             let Some(status) = process.child().try_wait().unwrap() else { return false };
             assert_eq!(status.signal(), Some(9), "{component} ended with {status}");
-            spread.management.ended(component);
-            spread.management.start(component);
+            flow.restart(component, &[]).await;
         }
         Fall::Pause => {
             let id = process.id();
@@ -206,7 +201,7 @@ async fn pick_up(spread: &mut Spread, fault: Fault<'_>) -> bool {
                 return false;
             }
             sleep(PAUSE).await;
-            resume(id).unwrap();
+            kill(Pid::from_raw(id.try_into().unwrap()), Signal::SIGCONT).unwrap();
         }
     }
     true
@@ -250,11 +245,15 @@ impl Step {
     }
 
     /// Whether it has come about, as far as anybody can see; else what is seen instead.
-    fn outcome(&self, spread: &Spread) -> Result<(), String> {
-        let (status, body) = spread.provider.arm("GET", &self.id, None);
+    fn outcome(&self, flow: &impl Flow) -> Result<(), String> {
+        let (status, body) = flow.provider().arm("GET", &self.id, None);
         let state = &body["properties"]["provisioningState"];
         if self.operation == Operation::Delete {
-            return if status == 404 { nothing_left(spread) } else { Err(format!("{status} {body}")) };
+            return if status == 404 {
+                flow.provider().nothing_left(|arguments| flow.kubectl(arguments))
+            } else {
+                Err(format!("{status} {body}"))
+            };
         }
         if *state == "Failed" {
             panic!("{:?} failed: {body}", self.operation);
@@ -264,12 +263,12 @@ impl Step {
         }
         match self.operation {
             Operation::Scale => {
-                let nodes = spread.kubectl_in(NAME, &["get", "nodes", "--no-headers"])?;
+                let nodes = flow.kubectl_in(NAME, &["get", "nodes", "--no-headers"])?;
                 let ready = nodes.lines().filter(|node| node.contains(" Ready ")).count();
                 if (nodes.lines().count(), ready) == (2, 2) { Ok(()) } else { Err(nodes) }
             }
             Operation::Upgrade => {
-                let version = spread.kubectl_in(NAME, &["version", "-o", "json"])?;
+                let version = flow.kubectl_in(NAME, &["version", "-o", "json"])?;
                 let version: Value = serde_json::from_str(&version).map_err(|error| error.to_string())?;
                 let minor = &version["serverVersion"]["minor"];
                 if *minor == "34" { Ok(()) } else { Err(format!("it runs 1.{minor}")) }
@@ -277,18 +276,4 @@ impl Step {
             Operation::Create | Operation::Delete => Ok(()),
         }
     }
-}
-
-/// Nobody knows the cluster any more.
-fn nothing_left(spread: &Spread) -> Result<(), String> {
-    let clusters = spread.provider.clusters();
-    let (bundles, groups) = (spread.bundles(), spread.resource_groups(SUBSCRIPTION));
-    let kinds = "hostedclusters,nodepools,manifestworks,appliedmanifestworks,routes,namespaces,persistentvolumeclaims";
-    let objects = spread.management.kubectl(&["get", kinds, "-A", "-o", "name"])?;
-    let objects: Vec<_> = objects
-        .lines()
-        .filter(|object| !object.starts_with("namespace/") || object.starts_with("namespace/ocm-"))
-        .collect();
-    let nothing = clusters.is_empty() && bundles == 0 && groups.is_empty() && objects.is_empty();
-    if nothing { Ok(()) } else { Err(format!("{clusters:?}, {bundles} bundles, {groups:?}, {objects:?}")) }
 }
