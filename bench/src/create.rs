@@ -1,17 +1,14 @@
 //! A region and its clusters: start, creation step by step, deletion, memory.
 //!
 //! The region is `pilothouse up` in a process and a folder of its own, on ports that the system chooses, and clusters are
-//! asked for through its API, one after another. Everything that was started is stopped, also after an error and
-//! after Ctrl-C, and that nothing is left is checked.
+//! asked for through its API, one after another.
 //!
 //! Memory is the proportional set size of processes at rest; `/proc` is where all of it comes from.
 
-mod answering;
-mod arm;
+pub(crate) mod answering;
+pub(crate) mod arm;
 pub(crate) mod region;
 mod timeline;
-
-use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use tokio::time::Instant;
@@ -20,11 +17,8 @@ use self::arm::Arm;
 use self::region::Region;
 use self::timeline::Timeline;
 use crate::harness::{
-    Budget, Figure, Folder, Memory, PILOTHOUSE, Program, Progress, Report, Rest, Samples, Size, flush_rate,
-    interruption, processor,
+    Budget, Figure, Folder, Memory, Program, Progress, Report, Rest, Samples, Size, processor,
 };
-
-const FLUSHES: Duration = Duration::from_millis(500);
 
 /// Clusters that were asked for, and how long each took.
 #[derive(Default)]
@@ -37,23 +31,10 @@ struct Created {
 }
 
 pub(crate) async fn run(size: Size) -> anyhow::Result<Report> {
-    let mut report = Report::new("create", size);
-    let folder = Folder::create()?;
-    report.condition("file system of the region", folder.describe());
-    Progress.say("copying the program");
-    let program = Program::copy_to(&folder, PILOTHOUSE)?;
-    let rate = flush_rate(&folder, FLUSHES)?;
-    report.figure(Figure::new("disk, append 4 KiB and fdatasync", rate, "1/s").note("for orientation"));
-
-    tokio::select! {
-        outcome = measure(&program, &folder, size, &mut report) => outcome?,
-        outcome = interruption() => outcome?,
-    }
-    let left = program.processes()?;
-    if !left.is_empty() {
-        bail!("the region has ended, and left behind: {left:?}");
-    }
-    Ok(report)
+    region::with_program(Report::new("create", size), async |program, folder, report| {
+        measure(program, folder, size, report).await
+    })
+    .await
 }
 
 async fn measure(program: &Program, folder: &Folder, size: Size, report: &mut Report) -> anyhow::Result<()> {

@@ -7,18 +7,14 @@
 
 mod guests;
 
-use std::time::Duration;
-
 use anyhow::{Context as _, bail};
 
 use self::guests::Guests;
-use crate::create::region::Region;
+use crate::create::region::{Region, with_program};
 use crate::harness::{
-    Budget, Figure, Folder, Memory, PILOTHOUSE, Program, Progress, Report, Rest, Samples, Size, flush_rate,
-    interruption, processor,
+    Budget, Figure, Folder, Memory, Program, Progress, Report, Rest, Samples, Size, processor,
 };
 
-const FLUSHES: Duration = Duration::from_millis(500);
 /// Clusters in a full run that says nothing else. Their memory is what most machines have to spare.
 const CLUSTERS: usize = 40;
 /// What the last clusters are compared with: those around the tenth.
@@ -30,22 +26,9 @@ pub(crate) async fn run(size: Size, clusters: Option<usize>) -> anyhow::Result<R
         bail!("there is nothing to measure about no clusters");
     }
     let mut report = Report::new("hosted", size);
-    let folder = Folder::create()?;
-    report.condition("file system of the region", folder.describe());
     report.condition("hosted clusters in the end", count.to_string());
-    Progress.say("copying the program");
-    let program = Program::copy_to(&folder, PILOTHOUSE)?;
-    let rate = flush_rate(&folder, FLUSHES)?;
-    report.figure(Figure::new("disk, append 4 KiB and fdatasync", rate, "1/s").note("for orientation"));
-    tokio::select! {
-        outcome = measure(&program, &folder, count, size, &mut report) => outcome?,
-        outcome = interruption() => outcome?,
-    }
-    let left = program.processes()?;
-    if !left.is_empty() {
-        bail!("the region has ended, and left behind: {left:?}");
-    }
-    Ok(report)
+    with_program(report, async |program, folder, report| measure(program, folder, count, size, report).await)
+        .await
 }
 
 async fn measure(

@@ -3,6 +3,7 @@
 //! ```text
 //! cargo run --release -p pilothouse-bench -- list
 //! cargo run --release -p pilothouse-bench -- create
+//! cargo run --release -p pilothouse-bench -- fleet
 //! cargo run --release -p pilothouse-bench -- frontend
 //! cargo run --release -p pilothouse-bench -- hosted
 //! cargo run --release -p pilothouse-bench -- kubeapi
@@ -35,6 +36,7 @@
 //! compares and prints is in `harness`.
 
 mod create;
+mod fleet;
 mod frontend;
 mod harness;
 mod hosted;
@@ -76,6 +78,8 @@ enum Verb {
 enum Benchmark {
     /// A region and its clusters: start, creation step by step, deletion, memory.
     Create(RunArgs),
+    /// Very many clusters in a region: how fast they come and go, the last beside the first, memory, idle processor.
+    Fleet(FleetArgs),
     /// The resource provider: GET, durable PUT, reaction, memory, 100,000 clusters.
     Frontend(RunArgs),
     /// Hosted clusters: created to available, their nodes, many on one machine, memory, idle processor.
@@ -103,6 +107,16 @@ struct HostedArgs {
     #[arg(long)]
     sample: bool,
     /// How many hosted clusters there are in the end; the figures are for 200.
+    #[arg(long, value_name = "NUMBER", conflicts_with = "sample")]
+    clusters: Option<usize>,
+}
+
+#[derive(Clone, Copy, Debug, clap::Args)]
+struct FleetArgs {
+    /// Runs for seconds instead of minutes: shows that the benchmark works, not what the figures are.
+    #[arg(long)]
+    sample: bool,
+    /// How many clusters there are in the end; the figures are for 1000.
     #[arg(long, value_name = "NUMBER", conflicts_with = "sample")]
     clusters: Option<usize>,
 }
@@ -139,6 +153,7 @@ impl Benchmark {
     async fn run(self) -> anyhow::Result<Report> {
         match self {
             Self::Create(args) => create::run(Size::of(args.sample)).await,
+            Self::Fleet(args) => Box::pin(fleet::run(Size::of(args.sample), args.clusters)).await,
             Self::Frontend(args) => frontend::run(Size::of(args.sample)).await,
             Self::Hosted(args) => Box::pin(hosted::run(Size::of(args.sample), args.clusters)).await,
             Self::Kubeapi(args) => kubeapi::run(Size::of(args.sample)).await,

@@ -14,7 +14,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Takes the kubeconfig of a cluster as `pilothouse kubeconfig` does, and asks `/readyz` with it until the answer is yes.
 /// Returns how often that was asked.
-pub(super) async fn ready(data_dir: &DataDir, cluster: &str) -> anyhow::Result<u32> {
+pub(crate) async fn ready(data_dir: &DataDir, cluster: &str) -> anyhow::Result<u32> {
     let text = HostedClusters::open(data_dir).await?.kubeconfig(cluster).await?;
     let kubeconfig = Kubeconfig::from_yaml(&text)?;
     let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;

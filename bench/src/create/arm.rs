@@ -19,18 +19,18 @@ const CALL: Duration = Duration::from_secs(30);
 /// One operation.
 const OPERATION: Duration = Duration::from_secs(120);
 /// The error of every time that is measured by looking, at most. More often would slow down what is looked at.
-pub(super) const LOOK: Duration = Duration::from_millis(10);
+pub(crate) const LOOK: Duration = Duration::from_millis(10);
 
 /// The resource provider.
 #[derive(Debug)]
-pub(super) struct Arm {
+pub(crate) struct Arm {
     client: Client,
     frontend: String,
 }
 
 impl Arm {
     /// A client with a subscription to work in.
-    pub(super) async fn open(frontend: &str) -> anyhow::Result<Self> {
+    pub(crate) async fn open(frontend: &str) -> anyhow::Result<Self> {
         let arm = Self { client: ClientBuilder::new(CALL).build()?, frontend: frontend.to_owned() };
         let registration = json!({ "state": "Registered", "registrationDate": "2026-01-01T00:00:00Z" });
         arm.put(arm.url(SUBSCRIPTION, "2.0")?, &registration).await?;
@@ -38,18 +38,18 @@ impl Arm {
     }
 
     /// Asks for a cluster. Returns where its operation can be looked at.
-    pub(super) async fn create_cluster(&self, name: &str) -> anyhow::Result<Url> {
+    pub(crate) async fn create_cluster(&self, name: &str) -> anyhow::Result<Url> {
         operation(&self.put(self.url(&cluster(name), API_VERSION)?, &cluster_body(name)).await?)
     }
 
     /// Asks for a node pool of a cluster.
-    pub(super) async fn create_node_pool(&self, name: &str) -> anyhow::Result<Url> {
+    pub(crate) async fn create_node_pool(&self, name: &str) -> anyhow::Result<Url> {
         let pool = format!("{}/nodePools/workers", cluster(name));
         operation(&self.put(self.url(&pool, API_VERSION)?, &node_pool_body()).await?)
     }
 
     /// Waits until an operation has succeeded. Returns the last that was seen of it.
-    pub(super) async fn finish(&self, operation: &Url) -> anyhow::Result<OperationStatus> {
+    pub(crate) async fn finish(&self, operation: &Url) -> anyhow::Result<OperationStatus> {
         let deadline = Instant::now() + OPERATION;
         loop {
             let response = answered(self.client.get(operation.clone()).send().await?).await?;
@@ -69,7 +69,7 @@ impl Arm {
     }
 
     /// Deletes a cluster and waits until nothing of it is left.
-    pub(super) async fn delete_cluster(&self, name: &str) -> anyhow::Result<()> {
+    pub(crate) async fn delete_cluster(&self, name: &str) -> anyhow::Result<()> {
         let resource = self.url(&cluster(name), API_VERSION)?;
         answered(self.client.delete(resource.clone()).send().await?).await?;
         let deadline = Instant::now() + OPERATION;

@@ -12,12 +12,38 @@ use pilothouse_region::{DataDir, Endpoints};
 use pilothouse_test_support::process::Running;
 use tokio::time::{Instant, sleep};
 
-use crate::harness::{Folder, Program, Progress};
+use crate::harness::{Figure, Folder, PILOTHOUSE, Program, Progress, Report, flush_rate, interruption};
 
 /// How long a region may take to start, and to stop.
 const PATIENCE: Duration = Duration::from_secs(90);
 /// How often to look whether it has.
 const LOOK: Duration = Duration::from_millis(1);
+
+/// How long the disk is tried.
+const FLUSHES: Duration = Duration::from_millis(500);
+
+/// Measures something of regions, from a copy of the program by which their processes are found. Everything that was started
+/// is stopped, also after an error and after Ctrl-C, and that nothing is left is checked.
+pub(crate) async fn with_program(
+    mut report: Report,
+    measure: impl AsyncFnOnce(&Program, &Folder, &mut Report) -> anyhow::Result<()>,
+) -> anyhow::Result<Report> {
+    let folder = Folder::create()?;
+    report.condition("file system of the region", folder.describe());
+    Progress.say("copying the program");
+    let program = Program::copy_to(&folder, PILOTHOUSE)?;
+    let rate = flush_rate(&folder, FLUSHES)?;
+    report.figure(Figure::new("disk, append 4 KiB and fdatasync", rate, "1/s").note("for orientation"));
+    tokio::select! {
+        outcome = Box::pin(measure(&program, &folder, &mut report)) => outcome?,
+        outcome = interruption() => outcome?,
+    }
+    let left = program.processes()?;
+    if !left.is_empty() {
+        bail!("the region has ended, and left behind: {left:?}");
+    }
+    Ok(report)
+}
 
 /// A region that runs. Dropping it kills it and removes what its node runs; [`stop`](Self::stop) is the orderly way.
 #[derive(Debug)]
