@@ -12,6 +12,7 @@ use kube::Api;
 use pilothouse_http::{Exposure, Limits, Listener, ListenerConfig, Stack, TlsFiles};
 use pilothouse_informer::{Informer, ObjectKey, watcher};
 use pilothouse_kubelet_api::{Acceptor, Handler, Target};
+use pilothouse_nameserver::Bound;
 use pilothouse_runtime::reconcile::Options;
 use pilothouse_runtime::{Clock, Controller, OnExit, Shutdown, TaskError, Tasks};
 use prometheus_client::registry::Registry;
@@ -65,7 +66,7 @@ pub struct Service {
     images: Images,
     pod_range: Option<Range>,
     service_range: Range,
-    dns: Option<dns::Bound>,
+    dns: Option<Bound>,
     acceptor: Option<Acceptor>,
     listener: Option<Listener>,
     metrics: Metrics,
@@ -128,7 +129,7 @@ impl Service {
         // By convention the tenth, if there are so many; pods are told the same.
         let names =
             *config.cluster_dns.get_or_insert_with(|| service_range.at((service_range.size() - 2).min(10)));
-        let dns = dns::Bound::bind(names.into()).await;
+        let dns = Bound::bind((names, dns::PORT).into()).await;
         let dns = Some(dns.map_err(|error| Error::setup("cluster DNS")(error.into()))?);
         let acceptor = match &config.node_socket {
             None => None,
@@ -344,7 +345,7 @@ impl Service {
             })
             .spawn(&self.tasks, "endpointslices");
         if let Some(bound) = self.dns.take() {
-            names.start(bound, &self.tasks);
+            bound.start(names, &self.tasks);
         }
         let endpoints = Informer::new(Api::<Endpoints>::all(self.client.clone()), everything())
             .on_change(move |endpoints: &Endpoints| three(ObjectKey::of(endpoints)))

@@ -12,9 +12,9 @@ use std::net::Ipv4Addr;
 use hickory_proto::op::ResponseCode;
 use hickory_proto::rr::rdata::{A, CNAME, NS, PTR, SOA, SRV, TXT};
 use hickory_proto::rr::{Name, RData, Record, RecordType};
+use pilothouse_nameserver::Answer;
 
 use super::directory::{Directory, Entry, Member};
-use super::message::Answer;
 use crate::config::OutsideNames;
 use crate::network::Range;
 
@@ -93,11 +93,10 @@ impl Zone {
 
     /// The answer to what nobody can know in here: there is no way out of a node.
     fn outside(&self) -> Answer {
-        let code = match self.outside {
+        Answer::only(match self.outside {
             OutsideNames::Refused => ResponseCode::Refused,
             OutsideNames::Unknown => ResponseCode::NXDomain,
-        };
-        Answer { code, answers: Vec::new(), authority: Vec::new(), additional: Vec::new() }
+        })
     }
 
     /// A name within our domain.
@@ -116,7 +115,7 @@ impl Zone {
     }
 
     fn none(&self, code: ResponseCode) -> Answer {
-        Answer { code, answers: Vec::new(), authority: self.soa(), additional: Vec::new() }
+        Answer::none(code, self.soa())
     }
 }
 
@@ -151,7 +150,7 @@ impl Lookup<'_> {
         if answers.is_empty() {
             return self.zone.none(ResponseCode::NoError);
         }
-        Answer { code: ResponseCode::NoError, answers, authority: Vec::new(), additional }
+        Answer::found(answers, additional)
     }
 
     fn apex(&self, name: &Name) -> Vec<Record> {

@@ -96,6 +96,12 @@ pub(super) const LAYERS: &[Layer] = &[
         why: "a cached watch knows any Kubernetes API and no resource in particular",
     },
     Layer {
+        folders: &["base/nameserver"],
+        may_use: &[&["base/runtime"]],
+        must_not_use: &[HTTP_SERVERS, SQL, UNTYPED_ERRORS],
+        why: "questions about names are taken without knowing who has the answers",
+    },
+    Layer {
         folders: &["base/store"],
         may_use: &[&["base/runtime"]],
         must_not_use: &[HTTP_SERVERS, UNTYPED_ERRORS],

@@ -1,6 +1,6 @@
 use std::net::Ipv4Addr;
 
-use hickory_proto::rr::rdata::{A, SRV};
+use hickory_proto::rr::rdata::{A, NS, SRV};
 use hickory_proto::rr::{Name, RData, RecordType};
 
 use super::*;
@@ -31,12 +31,7 @@ fn record(name: &Name, data: RData) -> Record {
 
 fn addresses(name: &Name, count: u8) -> Answer {
     let one = |number| record(name, RData::A(A::new(10, 0, 0, number)));
-    Answer {
-        code: ResponseCode::NoError,
-        answers: (0..count).map(one).collect(),
-        authority: Vec::new(),
-        additional: Vec::new(),
-    }
+    Answer::found((0..count).map(one).collect(), Vec::new())
 }
 
 fn word(bytes: &[u8], at: usize) -> u16 {
@@ -62,17 +57,18 @@ fn an_answer_repeats_the_question_and_shortens_names() {
 
     let target = name("db.Shop.example");
     let port = RData::SRV(SRV::new(0, 100, 80, target.clone()));
-    let answer = Answer {
-        code: ResponseCode::NoError,
-        answers: vec![record(&asked, port)],
-        authority: Vec::new(),
-        additional: vec![record(&target, RData::A(A(Ipv4Addr::LOCALHOST)))],
-    };
+    let address = record(&target, RData::A(A(Ipv4Addr::LOCALHOST)));
+    let answer = Answer::found(vec![record(&asked, port)], vec![address.clone()]);
     let reply = query.reply(&answer, query.datagram()).unwrap();
     let after = &reply[reply.len() - 39..];
     let whole = [&[0, 0, 0, 100, 0, 80][..], b"\x02db\x04Shop\x07example\x00"].concat();
     assert_eq!(after[..23], whole, "a target is never shortened");
     assert_eq!(after[23] & 0xc0, 0xc0, "other names are");
+
+    let elsewhere = Answer::referral(vec![record(&asked, RData::NS(NS(target)))], vec![address]);
+    let reply = query.reply(&elsewhere, query.datagram()).unwrap();
+    assert_eq!(reply[2..4], [0x81, 0x00], "who refers to others does not answer for the name");
+    assert_eq!(reply[6..12], [0, 0, 0, 1, 0, 1]);
 }
 
 #[test]
@@ -100,7 +96,7 @@ fn what_does_not_fit_is_left_out_and_said_to_be() {
 
 #[test]
 fn what_is_no_question_is_refused_or_ignored() {
-    let malformed = Unreadable::Answered(0x1234, ResponseCode::FormErr);
+    let malformed = Unreadable::Answered(0x1234, OpCode::Query, ResponseCode::FormErr);
     let good = question("a.example", RecordType::A, Some(1232));
     assert!(Query::read(&good).is_ok());
     for length in 0..good.len() {
@@ -121,8 +117,10 @@ fn what_is_no_question_is_refused_or_ignored() {
     };
     assert_eq!(changed(2, 0x81).unwrap_err(), Unreadable::Ignored, "an answer");
     for other in [0x08, 0x10, 0x20, 0x28, 0x78] {
-        let refused = Unreadable::Answered(0x1234, ResponseCode::NotImp);
-        assert_eq!(changed(2, other).unwrap_err(), refused, "{other:x}");
+        let refused = changed(2, other).unwrap_err();
+        assert!(matches!(refused, Unreadable::Answered(0x1234, _, ResponseCode::NotImp)), "{other:x}");
+        let reply = refused.reply().unwrap().unwrap();
+        assert_eq!(reply[2..4], [0x80 | other, 0x04], "what was asked for is in the answer");
     }
     assert_eq!(changed(5, 0).unwrap_err(), malformed);
     assert_eq!(changed(5, 2).unwrap_err(), malformed);

@@ -10,6 +10,8 @@ use hickory_proto::serialize::binary::{
     BinDecodable as _, BinDecoder, BinEncodable as _, BinEncoder, EncodedSize as _,
 };
 
+use crate::answer::Answer;
+
 #[cfg(test)]
 mod tests;
 
@@ -18,7 +20,7 @@ const SMALLEST: u16 = 512;
 /// What goes through every network in one piece.
 const LARGEST: u16 = 1232;
 /// The largest message over a connection.
-pub(super) const OVER_TCP: usize = 65_535;
+pub(crate) const OVER_TCP: usize = 65_535;
 /// The part of a message that says who asks, and for what.
 const IDENTIFIED: usize = 4;
 /// What it takes to say which size we take.
@@ -26,37 +28,28 @@ const EDNS: usize = 11;
 
 /// One question.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Query {
+pub(crate) struct Query {
     id: u16,
     recursion_desired: bool,
-    pub(super) question: op::Query,
+    pub(crate) question: op::Query,
     /// The size the client takes, if it said so.
     size: Option<u16>,
 }
 
 /// Why a message is no question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Unreadable {
+pub(crate) enum Unreadable {
     /// Nobody waits for an answer.
     Ignored,
-    /// Somebody does, who is known by this number only.
-    Answered(u16, ResponseCode),
-}
-
-/// What is known about a question.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Answer {
-    pub(super) code: ResponseCode,
-    pub(super) answers: Vec<Record>,
-    pub(super) authority: Vec<Record>,
-    pub(super) additional: Vec<Record>,
+    /// Somebody does, who is known by this number only, and takes no answer to anything but what was asked for.
+    Answered(u16, OpCode, ResponseCode),
 }
 
 // === impl Query ===
 
 impl Query {
     /// Reads a message.
-    pub(super) fn read(message: &[u8]) -> Result<Self, Unreadable> {
+    pub(crate) fn read(message: &[u8]) -> Result<Self, Unreadable> {
         // One that breaks off within its header is answered, too.
         let mut start = [0; Header::LEN];
         let length = message.len().min(start.len());
@@ -68,9 +61,10 @@ impl Query {
             return Err(Unreadable::Ignored);
         }
         if metadata.op_code != OpCode::Query {
-            return Err(Unreadable::Answered(metadata.id, ResponseCode::NotImp));
+            return Err(Unreadable::Answered(metadata.id, metadata.op_code, ResponseCode::NotImp));
         }
-        Self::read_question(message).ok_or(Unreadable::Answered(metadata.id, ResponseCode::FormErr))
+        let malformed = Unreadable::Answered(metadata.id, OpCode::Query, ResponseCode::FormErr);
+        Self::read_question(message).ok_or(malformed)
     }
 
     /// Reads part by part, so that a number in the header alone never costs memory.
@@ -95,17 +89,17 @@ impl Query {
     }
 
     /// Whether it is about what there is here.
-    pub(super) fn is_of_internet(&self) -> bool {
+    pub(crate) fn is_of_internet(&self) -> bool {
         matches!(self.question.query_class(), DNSClass::IN | DNSClass::ANY)
     }
 
     /// The size of an answer as a datagram.
-    pub(super) fn datagram(&self) -> usize {
+    pub(crate) fn datagram(&self) -> usize {
         self.size.unwrap_or(SMALLEST).clamp(SMALLEST, LARGEST).into()
     }
 
     /// The answer as it is sent, no longer than `limit`. What does not fit is left out, and the client told so.
-    pub(super) fn reply(&self, answer: &Answer, limit: usize) -> Result<Vec<u8>, ProtoError> {
+    pub(crate) fn reply(&self, answer: &Answer, limit: usize) -> Result<Vec<u8>, ProtoError> {
         let mut edns = self.size.map(|_| Edns::new());
         let mut limit = limit;
         if let Some(edns) = &mut edns {
@@ -130,8 +124,7 @@ impl Query {
             additionals += 1;
         }
         let mut metadata = Metadata::new(self.id, MessageType::Response, OpCode::Query);
-        // Where it is about our names.
-        metadata.authoritative = matches!(answer.code, ResponseCode::NoError | ResponseCode::NXDomain);
+        metadata.authoritative = answer.authoritative;
         metadata.truncation = !complete;
         metadata.recursion_desired = self.recursion_desired;
         metadata.response_code = answer.code;
@@ -145,10 +138,10 @@ impl Query {
 
 impl Unreadable {
     /// What is sent back, if anything.
-    pub(super) fn reply(self) -> Result<Option<Vec<u8>>, ProtoError> {
+    pub(crate) fn reply(self) -> Result<Option<Vec<u8>>, ProtoError> {
         match self {
             Self::Ignored => Ok(None),
-            Self::Answered(id, code) => Message::error_msg(id, OpCode::Query, code).to_vec().map(Some),
+            Self::Answered(id, op_code, code) => Message::error_msg(id, op_code, code).to_vec().map(Some),
         }
     }
 }
