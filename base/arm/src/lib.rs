@@ -11,12 +11,14 @@
 //! * [`OperationStatus`] is the document behind `Azure-AsyncOperation`; [`OperationLinks`] builds the headers.
 //! * [`Correlation`] and [`CallerIdentity`] are what ARM says of a request in headers; [`TagProblem`] what may be wrong with
 //!   tags.
+//! * [`dns`]: zones and record sets.
 //! * [`Page`] and [`Caller`] build the links that lead a client on: they start from what the client called,
 //!   which behind a proxy is not what arrived here.
 
 mod api_version;
 mod caller_identity;
 mod correlation;
+pub mod dns;
 mod error;
 mod error_code;
 mod failure;
