@@ -3,6 +3,7 @@
 use axum::Json;
 use axum::response::{IntoResponse as _, Response};
 use http::{HeaderValue, StatusCode};
+use pilothouse_arm::dns::MalformedRecordSet;
 use pilothouse_arm::{CloudError, ErrorCode, ResourceId, header};
 use pilothouse_http::Context;
 use pilothouse_runtime::Chain;
@@ -27,6 +28,28 @@ pub(crate) enum Refusal {
     NotFound(ResourceId),
     #[error("`{id}` is in `{location}`; it cannot be moved")]
     Moved { id: ResourceId, location: String },
+    #[error("`{0}` exists already, and was to be made; use another name, or name its etag in If-Match")]
+    Exists(ResourceId),
+    #[error("`{0}` does not exist, and was to be there; leave out If-Match to make it")]
+    Gone(ResourceId),
+    #[error("`{0}` is not what it was when it was read; read it again")]
+    Changed(ResourceId),
+    #[error("the header `{0}` is not one that is understood; If-None-Match is `*`, If-Match `*` or an etag")]
+    Condition(&'static str),
+    #[error(
+        "`{0}` is not a name of a zone or a record set; parts are letters, digits, hyphens, at most 63 each"
+    )]
+    Name(String),
+    #[error("`{0}` is the zone's own name, whose name servers and real name are the cloud's to say")]
+    Apex(ResourceId),
+    #[error(
+        "`{id}` cannot be beside `{other}`: a name that stands for another has no other records; delete one"
+    )]
+    Alias { id: ResourceId, other: ResourceId },
+    #[error(transparent)]
+    RecordSet(#[from] MalformedRecordSet),
+    #[error("`{0}` is the region's own: every cluster's name is in it, and nobody may delete it")]
+    Regional(ResourceId),
     #[error("`{0}` changes too often; try again")]
     Busy(ResourceId),
     #[error("the store failed")]
@@ -40,13 +63,21 @@ impl Refusal {
             Self::NoSuchPath => CloudError::path_not_found(),
             Self::Method => CloudError::new(ErrorCode::NotFound, text).with_status(405),
             Self::ApiVersion => CloudError::new(ErrorCode::InvalidParameter, text).with_target("api-version"),
-            Self::Body(_) => CloudError::new(ErrorCode::InvalidRequestContent, text),
+            Self::Body(_) | Self::RecordSet(_) => CloudError::new(ErrorCode::InvalidRequestContent, text),
+            Self::Condition(header) => CloudError::new(ErrorCode::InvalidParameter, text).with_target(header),
+            Self::Name(_) => CloudError::new(ErrorCode::InvalidResource, text),
+            Self::Apex(id) => CloudError::new(ErrorCode::InvalidResource, text).with_target(id),
             Self::UnknownType(_) => {
                 let message = format!("{text}; the types are {}", Kind::names());
                 CloudError::new(ErrorCode::InvalidResourceType, message)
             }
             Self::NotFound(id) => CloudError::resource_not_found(id),
-            Self::Moved { id, .. } | Self::Busy(id) => CloudError::conflict(id, text),
+            Self::Exists(id) | Self::Gone(id) | Self::Changed(id) => {
+                CloudError::new(ErrorCode::PreconditionFailed, text).with_target(id)
+            }
+            Self::Moved { id, .. } | Self::Alias { id, .. } | Self::Regional(id) | Self::Busy(id) => {
+                CloudError::conflict(id, text)
+            }
             Self::Store(store) => {
                 error!(error = %Chain(&self), "a request failed");
                 if store.is_retryable() {

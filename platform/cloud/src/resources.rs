@@ -1,9 +1,13 @@
 //! Groups and what is in them, over the store.
 //!
 //! A subscription is a partition. A resource that comes into being writes its group as well: so a group that is deleted
-//! with everything in it, in one transaction, cannot leave behind what was put while it was being listed.
+//! with everything in it, in one transaction, cannot leave behind what was put while it was being listed. Records of the
+//! region's own zone are excepted: nobody may delete that zone, and all clusters' creations would wait for one another there.
+
+use std::net::IpAddr;
 
 use pilothouse_arm::ResourceId;
+use pilothouse_arm::dns::RecordKind;
 use pilothouse_store::{
     Catalog, Container, Document, DocumentId, Error as StoreError, Etag, Partition, Precondition, Query,
     Store, Transaction,
@@ -11,7 +15,8 @@ use pilothouse_store::{
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use crate::provider::Kind;
+use crate::condition::Condition;
+use crate::provider::{Kind, Surroundings};
 use crate::refusal::Refusal;
 
 const GROUPS: &str = "resource-groups";
@@ -26,10 +31,11 @@ const ATTEMPTS: usize = 20;
 ///
 /// Never: the declarations do not depend on anything.
 pub fn catalog() -> Catalog {
-    Catalog::try_new([Container::new(GROUPS), resources()]).expect("the declarations are valid")
+    Catalog::try_new([Container::new(GROUPS), container()]).expect("the declarations are valid")
 }
 
-fn resources() -> Container {
+/// Where everything in groups is.
+pub(crate) fn container() -> Container {
     Container::new(RESOURCES).with_index(GROUP, "/group")
 }
 
@@ -39,6 +45,9 @@ pub(crate) struct Resources {
     store: Store,
     groups: Container,
     resources: Container,
+    /// The region's own zone.
+    base_zone: ResourceId,
+    surroundings: Surroundings,
 }
 
 /// Whether a put made something.
@@ -50,9 +59,9 @@ pub(crate) enum Put {
 
 /// A group or resource as it is stored.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-struct Record {
+pub(crate) struct Record {
     /// The id as it was first spelled.
-    id: ResourceId,
+    pub(crate) id: ResourceId,
     /// The group's key, for what is in a group.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     group: Option<String>,
@@ -66,27 +75,47 @@ struct Record {
 }
 
 impl Resources {
-    pub(crate) fn new(store: Store) -> Self {
-        Self { store, groups: Container::new(GROUPS), resources: resources() }
+    pub(crate) fn new(store: Store, base_zone: ResourceId, gateway: IpAddr) -> Self {
+        let surroundings = Surroundings { gateway, domain: base_zone.name().to_lowercase() };
+        Self { store, groups: Container::new(GROUPS), resources: container(), base_zone, surroundings }
+    }
+
+    /// Makes sure of the region's own zone.
+    pub(crate) async fn ensure_base_zone(&self) -> Result<(), Refusal> {
+        let Some(group) = self.base_zone.parent() else { return Err(Refusal::NoSuchPath) };
+        let body = |location: &str| Map::from_iter([("location".to_owned(), json!(location))]);
+        for made in [
+            self.group_put(&group, body("global"), &Condition::Absent).await,
+            self.resource_put(&group, &self.base_zone, Kind::DnsZone, body("global"), &Condition::Absent)
+                .await,
+        ] {
+            match made {
+                Ok(_) | Err(Refusal::Exists(_)) => {}
+                Err(refusal) => return Err(refusal),
+            }
+        }
+        Ok(())
     }
 
     pub(crate) async fn group_put(
         &self,
         id: &ResourceId,
         mut body: Map<String, Value>,
+        condition: &Condition,
     ) -> Result<(Put, Value), Refusal> {
         body.insert("properties".to_owned(), json!({"provisioningState": "Succeeded"}));
         let kind = "Microsoft.Resources/resourceGroups";
         for _ in 0..ATTEMPTS {
             let former = self.get(&self.groups, id).await?;
+            condition.check(id, former.as_ref().map(|(_, etag)| etag))?;
             check_location(id, &body, former.as_ref().map(|(former, _)| former))?;
             let mut record =
                 Record { id: id.clone(), group: None, kind: kind.to_owned(), seen: 0, body: body.clone() };
             let (put, precondition) = continued(&mut record, former);
             let mut transaction = transaction(id)?;
             transaction.put(&self.groups, key(id)?, precondition, &record)?;
-            if self.committed(&transaction).await? {
-                return Ok((put, record.shown()));
+            if let Some(etag) = self.committed(&transaction).await? {
+                return Ok((put, record.shown(&etag)));
             }
         }
         Err(Refusal::Busy(id.clone()))
@@ -98,15 +127,21 @@ impl Resources {
         id: &ResourceId,
         kind: Kind,
         body: Map<String, Value>,
+        condition: &Condition,
     ) -> Result<(Put, Value), Refusal> {
+        kind.check(id, &body)?;
         for _ in 0..ATTEMPTS {
             let Some((mut holder, etag)) = self.get(&self.groups, group).await? else {
                 return Err(Refusal::NotFound(group.clone()));
             };
             let former = self.get(&self.resources, id).await?;
-            check_location(id, &body, former.as_ref().map(|(former, _)| former))?;
+            condition.check(id, former.as_ref().map(|(_, etag)| etag))?;
+            if kind.has_location() {
+                check_location(id, &body, former.as_ref().map(|(former, _)| former))?;
+            }
             let mut body = body.clone();
-            kind.complete(&mut body, former.as_ref().map(|(former, _)| &former.body));
+            let former_body = former.as_ref().map(|(former, _)| &former.body);
+            kind.complete(id, &mut body, former_body, &self.surroundings);
             let mut record = Record {
                 id: id.clone(),
                 group: Some(group.key()),
@@ -117,31 +152,57 @@ impl Resources {
             let (put, precondition) = continued(&mut record, former);
             let mut transaction = transaction(id)?;
             transaction.put(&self.resources, key(id)?, precondition, &record)?;
-            if put == Put::Created {
+            if let Kind::RecordSet(of) = kind {
+                self.check_zone(&mut transaction, id, of).await?;
+            }
+            if put == Put::Created && !id.is_below(&self.base_zone) {
                 holder.seen += 1;
                 transaction.put(&self.groups, key(group)?, Precondition::Etag(etag), &holder)?;
             }
-            if self.committed(&transaction).await? {
-                return Ok((put, record.shown()));
+            if let Some(etag) = self.committed(&transaction).await? {
+                return Ok((put, record.shown(&etag)));
             }
         }
         Err(Refusal::Busy(id.clone()))
     }
 
+    /// A record set is in a zone, and alone at its name if it makes that another's.
+    async fn check_zone(
+        &self,
+        transaction: &mut Transaction,
+        id: &ResourceId,
+        kind: RecordKind,
+    ) -> Result<(), Refusal> {
+        let Some(zone) = id.parent() else { return Err(Refusal::NoSuchPath) };
+        let Some((_, etag)) = self.get(&self.resources, &zone).await? else {
+            return Err(Refusal::NotFound(zone));
+        };
+        transaction.check(&self.resources, key(&zone)?, Precondition::Etag(etag));
+        let excluded = |other: &RecordKind| (*other == RecordKind::Cname) != (kind == RecordKind::Cname);
+        for other in RecordKind::ALL.into_iter().filter(excluded) {
+            let other = zone.child(other.name(), id.name());
+            if self.get(&self.resources, &other).await?.is_some() {
+                return Err(Refusal::Alias { id: id.clone(), other });
+            }
+            transaction.check(&self.resources, key(&other)?, Precondition::Absent);
+        }
+        Ok(())
+    }
+
     pub(crate) async fn group_get(&self, id: &ResourceId) -> Result<Value, Refusal> {
         let found = self.get(&self.groups, id).await?;
-        found.map(|(record, _)| record.shown()).ok_or_else(|| Refusal::NotFound(id.clone()))
+        found.map(|(record, etag)| record.shown(&etag)).ok_or_else(|| Refusal::NotFound(id.clone()))
     }
 
     pub(crate) async fn resource_get(&self, id: &ResourceId) -> Result<Value, Refusal> {
         let found = self.get(&self.resources, id).await?;
-        found.map(|(record, _)| record.shown()).ok_or_else(|| Refusal::NotFound(id.clone()))
+        found.map(|(record, etag)| record.shown(&etag)).ok_or_else(|| Refusal::NotFound(id.clone()))
     }
 
     pub(crate) async fn group_list(&self, subscription: &str) -> Result<Vec<Value>, Refusal> {
         let partition = Partition::try_new(subscription)?;
         let found = self.records(Query::partition(&self.groups, &partition)).await?;
-        Ok(found.iter().map(Record::shown).collect())
+        Ok(found.iter().map(|(record, etag)| record.shown(etag)).collect())
     }
 
     /// What is in a group, all of it or of one type.
@@ -151,52 +212,92 @@ impl Resources {
         kind: Option<Kind>,
     ) -> Result<Vec<Value>, Refusal> {
         self.group_get(group).await?;
-        let found = self.content(group).await?;
-        let wanted = |record: &&Record| kind.is_none_or(|kind| record.kind == kind.name());
-        Ok(found.iter().filter(wanted).map(Record::shown).collect())
+        Ok(shown(&self.content(group).await?, kind))
+    }
+
+    /// What is below a resource, all of it or of one type.
+    pub(crate) async fn child_list(
+        &self,
+        parent: &ResourceId,
+        kind: Option<Kind>,
+    ) -> Result<Vec<Value>, Refusal> {
+        self.resource_get(parent).await?;
+        Ok(shown(&self.below(parent).await?, kind))
     }
 
     /// Deletes a group with everything in it; false if there is none.
-    pub(crate) async fn group_delete(&self, id: &ResourceId) -> Result<bool, Refusal> {
+    pub(crate) async fn group_delete(&self, id: &ResourceId, condition: &Condition) -> Result<bool, Refusal> {
+        if self.base_zone.is_below(id) {
+            return Err(Refusal::Regional(id.clone()));
+        }
         for _ in 0..ATTEMPTS {
             // The group before its content: whatever comes in afterwards changes the group.
-            let Some((_, etag)) = self.get(&self.groups, id).await? else { return Ok(false) };
+            let former = self.get(&self.groups, id).await?;
+            condition.check(id, former.as_ref().map(|(_, etag)| etag))?;
+            let Some((_, etag)) = former else { return Ok(false) };
             let mut transaction = transaction(id)?;
-            for record in self.content(id).await? {
+            for (record, _) in self.content(id).await? {
                 transaction.delete(&self.resources, key(&record.id)?, Precondition::Any);
             }
             transaction.delete(&self.groups, key(id)?, Precondition::Etag(etag));
-            if self.committed(&transaction).await? {
+            if self.is_committed(&transaction).await? {
                 return Ok(true);
             }
         }
         Err(Refusal::Busy(id.clone()))
     }
 
-    /// Deletes one resource; false if there is none.
-    pub(crate) async fn resource_delete(&self, id: &ResourceId) -> Result<bool, Refusal> {
-        if self.get(&self.resources, id).await?.is_none() {
-            return Ok(false);
+    /// Deletes one resource with what is below it; false if there is none.
+    pub(crate) async fn resource_delete(
+        &self,
+        group: &ResourceId,
+        id: &ResourceId,
+        condition: &Condition,
+    ) -> Result<bool, Refusal> {
+        if self.base_zone == *id {
+            return Err(Refusal::Regional(id.clone()));
         }
-        let mut transaction = transaction(id)?;
-        transaction.delete(&self.resources, key(id)?, Precondition::Any);
-        self.store.commit(&transaction).await?;
-        Ok(true)
+        for _ in 0..ATTEMPTS {
+            let holder = self.get(&self.groups, group).await?;
+            let former = self.get(&self.resources, id).await?;
+            condition.check(id, former.as_ref().map(|(_, etag)| etag))?;
+            let Some((_, etag)) = former else { return Ok(false) };
+            let mut transaction = transaction(id)?;
+            let below = self.below(id).await?;
+            for (record, _) in &below {
+                transaction.delete(&self.resources, key(&record.id)?, Precondition::Any);
+            }
+            transaction.delete(&self.resources, key(id)?, Precondition::Etag(etag));
+            // Whatever came in below it since has changed the group.
+            if let Some((_, etag)) = holder.filter(|_| !id.is_below(&self.base_zone)) {
+                transaction.check(&self.groups, key(group)?, Precondition::Etag(etag));
+            }
+            if self.is_committed(&transaction).await? {
+                return Ok(true);
+            }
+        }
+        Err(Refusal::Busy(id.clone()))
     }
 
-    async fn content(&self, group: &ResourceId) -> Result<Vec<Record>, Refusal> {
+    async fn below(&self, parent: &ResourceId) -> Result<Vec<(Record, Etag)>, Refusal> {
+        let query = Query::partition(&self.resources, &partition(parent)?);
+        self.records(query.prefix(format!("{}/", parent.key()))).await
+    }
+
+    async fn content(&self, group: &ResourceId) -> Result<Vec<(Record, Etag)>, Refusal> {
         let query = Query::partition(&self.resources, &partition(group)?).matching(GROUP, group.key());
         self.records(query).await
     }
 
-    async fn records(&self, query: Query) -> Result<Vec<Record>, Refusal> {
+    async fn records(&self, query: Query) -> Result<Vec<(Record, Etag)>, Refusal> {
         let mut page = self.store.list(query.clone()).await?;
         let mut documents = page.documents;
         while let Some(next) = page.next {
             page = self.store.list(query.clone().from(next)).await?;
             documents.append(&mut page.documents);
         }
-        Ok(documents.iter().map(Document::parse).collect::<Result<_, _>>()?)
+        let read = |document: Document| Ok((document.parse()?, document.etag));
+        documents.into_iter().map(read).collect()
     }
 
     async fn get(&self, container: &Container, id: &ResourceId) -> Result<Option<(Record, Etag)>, Refusal> {
@@ -206,8 +307,17 @@ impl Resources {
         }
     }
 
-    /// False if somebody else wrote in between.
-    async fn committed(&self, transaction: &Transaction) -> Result<bool, Refusal> {
+    /// The etag of what was written first; nothing if somebody else wrote in between.
+    async fn committed(&self, transaction: &Transaction) -> Result<Option<Etag>, Refusal> {
+        match self.store.commit(transaction).await {
+            Ok(committed) => Ok(committed.etag().cloned()),
+            Err(StoreError::Conflict(_)) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// The same where nothing is written, but deleted.
+    async fn is_committed(&self, transaction: &Transaction) -> Result<bool, Refusal> {
         match self.store.commit(transaction).await {
             Ok(_) => Ok(true),
             Err(StoreError::Conflict(_)) => Ok(false),
@@ -217,13 +327,19 @@ impl Resources {
 }
 
 impl Record {
-    fn shown(&self) -> Value {
-        let mut shown = json!({"id": self.id, "name": self.id.name(), "type": self.kind});
+    /// As ARM shows it.
+    pub(crate) fn shown(&self, etag: &Etag) -> Value {
+        let mut shown = json!({"id": self.id, "name": self.id.name(), "type": self.kind, "etag": etag});
         if let Value::Object(members) = &mut shown {
             members.extend(self.body.clone());
         }
         shown
     }
+}
+
+fn shown(found: &[(Record, Etag)], kind: Option<Kind>) -> Vec<Value> {
+    let wanted = |(record, _): &&(Record, Etag)| kind.is_none_or(|kind| record.kind == kind.name());
+    found.iter().filter(wanted).map(|(record, etag)| record.shown(etag)).collect()
 }
 
 /// The spelling of the first put stays, as does what the group has seen.

@@ -6,11 +6,12 @@ use axum::extract::{RawQuery, State};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::any;
 use axum::{Extension, Json, Router};
-use http::{Method, StatusCode, Uri};
-use pilothouse_arm::{ApiVersion, Page};
+use http::{HeaderMap, HeaderValue, Method, StatusCode, Uri};
+use pilothouse_arm::{ApiVersion, Page, header};
 use pilothouse_http::Context;
 use serde_json::{Map, Value};
 
+use crate::condition::Condition;
 use crate::provider::Kind;
 use crate::refusal::Refusal;
 use crate::resources::{Put, Resources};
@@ -27,46 +28,66 @@ async fn handle(
     method: Method,
     uri: Uri,
     RawQuery(query): RawQuery,
+    headers: HeaderMap,
     body: Bytes,
 ) -> Response {
-    match answer(&resources, &method, uri.path(), query.as_deref(), &body).await {
+    let request = Request { method, path: uri.path(), query: query.as_deref(), headers, body };
+    match answer(&resources, &request).await {
         Ok(response) => response,
         Err(refusal) => refusal.answer(&context),
     }
 }
 
-async fn answer(
-    resources: &Resources,
-    method: &Method,
-    path: &str,
-    query: Option<&str>,
-    body: &Bytes,
-) -> Result<Response, Refusal> {
-    let target = Target::of(path).ok_or(Refusal::NoSuchPath)?;
-    check_api_version(query)?;
-    match (method, target) {
+/// What was asked.
+struct Request<'a> {
+    method: Method,
+    path: &'a str,
+    query: Option<&'a str>,
+    headers: HeaderMap,
+    body: Bytes,
+}
+
+async fn answer(resources: &Resources, request: &Request<'_>) -> Result<Response, Refusal> {
+    let target = Target::of(request.path).ok_or(Refusal::NoSuchPath)?;
+    check_api_version(request.query)?;
+    let condition = Condition::of(&request.headers)?;
+    match (&request.method, target) {
         (&Method::GET, Target::Groups { subscription }) => {
             Ok(page(resources.group_list(&subscription).await?))
         }
         (&Method::GET | &Method::HEAD, Target::Group(id)) => {
-            Ok(Json(resources.group_get(&id).await?).into_response())
+            Ok(one(StatusCode::OK, resources.group_get(&id).await?))
         }
-        (&Method::PUT, Target::Group(id)) => Ok(put(resources.group_put(&id, object(body)?).await?)),
-        (&Method::DELETE, Target::Group(id)) => Ok(deleted(resources.group_delete(&id).await?)),
+        (&Method::PUT, Target::Group(id)) => {
+            Ok(put(resources.group_put(&id, object(&request.body)?, &condition).await?))
+        }
+        (&Method::DELETE, Target::Group(id)) => Ok(deleted(resources.group_delete(&id, &condition).await?)),
         (&Method::GET, Target::GroupContent(group)) => Ok(page(resources.resource_list(&group, None).await?)),
         (&Method::GET, Target::OfType { group, kind }) => {
             let kind = Kind::of(&kind).ok_or(Refusal::UnknownType(kind))?;
             Ok(page(resources.resource_list(&group, Some(kind)).await?))
         }
+        (&Method::GET, Target::Below { parent, kind }) => {
+            // Two words for everything in a zone.
+            if ["recordsets", "all"].iter().any(|word| word.eq_ignore_ascii_case(&kind)) {
+                return Ok(page(resources.child_list(&parent, None).await?));
+            }
+            let kind = format!("{}/{kind}", parent.resource_type());
+            let kind = Kind::of(&kind).ok_or(Refusal::UnknownType(kind))?;
+            Ok(page(resources.child_list(&parent, Some(kind)).await?))
+        }
         (&Method::GET | &Method::HEAD, Target::Resource { id, .. }) => {
-            Ok(Json(resources.resource_get(&id).await?).into_response())
+            Ok(one(StatusCode::OK, resources.resource_get(&id).await?))
         }
         (&Method::PUT, Target::Resource { group, id }) => {
             let name = id.resource_type();
             let kind = Kind::of(name.as_str()).ok_or_else(|| Refusal::UnknownType(name.to_string()))?;
-            Ok(put(resources.resource_put(&group, &id, kind, object(body)?).await?))
+            let body = object(&request.body)?;
+            Ok(put(resources.resource_put(&group, &id, kind, body, &condition).await?))
         }
-        (&Method::DELETE, Target::Resource { id, .. }) => Ok(deleted(resources.resource_delete(&id).await?)),
+        (&Method::DELETE, Target::Resource { group, id }) => {
+            Ok(deleted(resources.resource_delete(&group, &id, &condition).await?))
+        }
         _ => Err(Refusal::Method),
     }
 }
@@ -86,7 +107,7 @@ fn check_api_version(query: Option<&str>) -> Result<(), Refusal> {
 fn object(body: &Bytes) -> Result<Map<String, Value>, Refusal> {
     match serde_json::from_slice(body) {
         Ok(Value::Object(mut members)) => {
-            for decided in ["id", "name", "type"] {
+            for decided in ["id", "name", "type", "etag"] {
                 members.remove(decided);
             }
             Ok(members)
@@ -101,7 +122,17 @@ fn put((put, shown): (Put, Value)) -> Response {
         Put::Created => StatusCode::CREATED,
         Put::Replaced => StatusCode::OK,
     };
-    (status, Json(shown)).into_response()
+    one(status, shown)
+}
+
+/// A resource, and which state of it this is.
+fn one(status: StatusCode, shown: Value) -> Response {
+    let etag = shown["etag"].as_str().and_then(|etag| HeaderValue::from_str(&format!("\"{etag}\"")).ok());
+    let mut response = (status, Json(shown)).into_response();
+    if let Some(etag) = etag {
+        response.headers_mut().insert(header::ETAG, etag);
+    }
+    response
 }
 
 fn deleted(existed: bool) -> Response {

@@ -2,7 +2,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use pilothouse_http::{Listener, Metrics, Stack};
-use pilothouse_runtime::{Clock, OnExit, Shutdown, Tasks};
+use pilothouse_runtime::{Chain, Clock, OnExit, Shutdown, Tasks};
 use pilothouse_store::Store;
 use prometheus_client::registry::Registry;
 
@@ -34,12 +34,15 @@ pub struct Service {
 }
 
 impl Service {
-    /// Binds the port; nothing runs yet.
+    /// Binds the port and makes the region's own zone; nothing runs yet.
     pub async fn build(config: Config, deps: Deps<'_>) -> Result<Self, Error> {
         let Deps { store, clock, registry } = deps;
+        let base_zone = config.base_zone()?;
         let listener = Listener::bind("the cloud's resource manager", &config.listener, &clock).await?;
         let metrics = Metrics::new(registry.sub_registry_with_prefix("cloud"));
-        Ok(Self { listener, metrics, resources: Resources::new(store) })
+        let resources = Resources::new(store, base_zone, config.gateway);
+        resources.ensure_base_zone().await.map_err(|refusal| Error::BaseZone(Chain(&refusal).to_string()))?;
+        Ok(Self { listener, metrics, resources })
     }
 
     /// Where it listens, with the real port.

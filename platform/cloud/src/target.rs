@@ -15,6 +15,8 @@ pub(crate) enum Target {
     OfType { group: ResourceId, kind: String },
     /// One resource in a group.
     Resource { group: ResourceId, id: ResourceId },
+    /// Everything of one type below a resource: `…/dnsZones/first.pilothouse.test/A`.
+    Below { parent: ResourceId, kind: String },
 }
 
 impl Target {
@@ -37,6 +39,9 @@ impl Target {
             5 if is(4, "resources") => Some(Self::GroupContent(group)),
             7 if is(4, "providers") => {
                 Some(Self::OfType { group, kind: format!("{}/{}", segments[5], segments[6]) })
+            }
+            count if is(4, "providers") && count > 7 && count % 2 == 1 => {
+                Some(Self::Below { parent: joined(count - 1)?, kind: segments[count - 1].to_owned() })
             }
             count if is(4, "providers") => Some(Self::Resource { group, id: joined(count)? }),
             _ => None,
@@ -62,11 +67,20 @@ mod tests {
             ),
             (
                 "/subscriptions/s/resourceGroups/g/providers/microsoft.network/dnszones/a.b",
-                Some(Target::Resource { group, id: zone }),
+                Some(Target::Resource { group: group.clone(), id: zone.clone() }),
+            ),
+            (
+                "/subscriptions/s/resourceGroups/g/providers/Microsoft.Network/dnsZones/a.b/A/api",
+                Some(Target::Resource { group, id: zone.child("A", "api") }),
+            ),
+            (
+                "/subscriptions/s/resourceGroups/g/providers/Microsoft.Network/dnsZones/a.b/recordsets",
+                Some(Target::Below { parent: zone, kind: "recordsets".into() }),
             ),
             ("/", None),
             ("/subscriptions/s", None),
             ("/subscriptions/s/resourceGroups/g/providers/Microsoft.Network", None),
+            ("/subscriptions/s/resourceGroups/g/providers", None),
             ("/subscriptions/s/resourceGroups/g/other", None),
         ] {
             assert_eq!(Target::of(path), expected, "{path}");

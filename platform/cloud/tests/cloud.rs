@@ -3,8 +3,9 @@
 
 use std::time::Duration;
 
-use http::{Method, StatusCode};
-use pilothouse_cloud::{Config, Deps, Service, catalog};
+use http::header::{IF_MATCH, IF_NONE_MATCH};
+use http::{HeaderName, Method, StatusCode};
+use pilothouse_cloud::{Config, Deps, NameFeed, Service, catalog};
 use pilothouse_http::{Client, ClientBuilder};
 use pilothouse_runtime::{Clock, OnExit, Reason, Shutdown, Tasks};
 use pilothouse_store::{Location, Options, Store};
@@ -46,7 +47,20 @@ impl Cloud {
     }
 
     async fn call(&self, method: Method, path: &str, body: Option<Value>) -> (StatusCode, Value) {
+        self.conditional(method, path, body, None).await
+    }
+
+    async fn conditional(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<Value>,
+        condition: Option<(HeaderName, &str)>,
+    ) -> (StatusCode, Value) {
         let mut call = self.client.call(method, format!("{}{path}", self.address).parse().unwrap());
+        if let Some((name, value)) = condition {
+            call = call.header(name, value);
+        }
         if let Some(body) = body {
             call = call.json(&body);
         }
@@ -62,6 +76,12 @@ impl Cloud {
 
     async fn get(&self, path: &str) -> (StatusCode, Value) {
         self.call(Method::GET, &format!("{path}{VERSION}"), None).await
+    }
+
+    /// Makes something that must not be there yet.
+    async fn make(&self, path: &str, body: Value) -> (StatusCode, Value) {
+        self.conditional(Method::PUT, &format!("{path}{VERSION}"), Some(body), Some((IF_NONE_MATCH, "*")))
+            .await
     }
 
     async fn delete(&self, path: &str) -> StatusCode {
@@ -160,5 +180,158 @@ async fn a_group_deleted_while_it_is_filled_leaves_nothing_behind() {
         assert_eq!(content["value"], json!([]));
         cloud.delete(GROUP).await;
     }
+    cloud.stop().await;
+}
+
+fn addresses(addresses: &[&str]) -> Value {
+    let addresses: Vec<_> = addresses.iter().map(|address| json!({"ipv4Address": address})).collect();
+    json!({"properties": {"TTL": 60, "ARecords": addresses, "metadata": {"owner": "first"}}})
+}
+
+#[tokio::test]
+async fn what_somebody_else_made_is_refused_and_not_overwritten() {
+    let cloud = Cloud::start(Location::memory()).await;
+    cloud.put(GROUP, json!({"location": "local", "managedBy": "one"})).await;
+    cloud.put(&format!("{GROUP}/{ZONE}"), json!({"location": "global"})).await;
+    let record = format!("{GROUP}/{ZONE}/A/api");
+    let (status, made) = cloud.make(&record, addresses(&["127.0.0.1"])).await;
+    assert_eq!(
+        (status, &made["properties"]["fqdn"]),
+        (StatusCode::CREATED, &json!("api.first.pilothouse.test."))
+    );
+
+    // Whoever says that it is new, or that it is what it was, touches nothing else.
+    for (path, body) in [
+        (GROUP.to_owned(), json!({"location": "local", "managedBy": "another"})),
+        (format!("{GROUP}/{ZONE}"), json!({"location": "global"})),
+        (record.clone(), addresses(&["203.0.113.6"])),
+    ] {
+        let (status, refusal) = cloud.make(&path, body).await;
+        assert_eq!(
+            (status, &refusal["error"]["code"]),
+            (StatusCode::PRECONDITION_FAILED, &json!("PreconditionFailed"))
+        );
+        let message = refusal["error"]["message"].as_str().unwrap();
+        assert!(message.contains(&path) && message.contains("exists already"), "{message}");
+    }
+    assert_eq!(cloud.get(&record).await.1, made);
+
+    let path = format!("{record}{VERSION}");
+    let etag = made["etag"].as_str().unwrap();
+    let changed = addresses(&["127.0.0.2"]);
+    let put = |etag| cloud.conditional(Method::PUT, &path, Some(changed.clone()), Some((IF_MATCH, etag)));
+    assert_eq!(put("0-0").await.0, StatusCode::PRECONDITION_FAILED);
+    assert_eq!(put(etag).await.0, StatusCode::OK);
+    assert_eq!(put(etag).await.0, StatusCode::PRECONDITION_FAILED, "it is another by now");
+    let delete = |etag| cloud.conditional(Method::DELETE, &path, None, Some((IF_MATCH, etag)));
+    assert_eq!(delete(etag).await.0, StatusCode::PRECONDITION_FAILED);
+    assert_eq!(delete("*").await.0, StatusCode::OK);
+    let (status, refusal) = delete("*").await;
+    assert_eq!(status, StatusCode::PRECONDITION_FAILED, "{refusal}");
+    cloud.stop().await;
+}
+
+#[tokio::test]
+async fn record_sets_are_in_zones_and_go_with_them() {
+    let cloud = Cloud::start(Location::memory()).await;
+    cloud.put(GROUP, json!({"location": "local"})).await;
+    let zone = format!("{GROUP}/{ZONE}");
+    let (status, refusal) = cloud.put(&format!("{zone}/A/api"), addresses(&["127.0.0.1"])).await;
+    assert_eq!((status, &refusal["error"]["code"]), (StatusCode::NOT_FOUND, &json!("ResourceNotFound")));
+    let (_, made) = cloud.put(&zone, json!({"location": "global"})).await;
+    let (_, again) = cloud.put(&zone, json!({"location": "global", "tags": {"a": "b"}})).await;
+    let servers = &made["properties"]["nameServers"];
+    assert!(servers[0].as_str().unwrap().ends_with(".pilothouse.test."), "{servers}");
+    assert_eq!(servers, &again["properties"]["nameServers"], "for as long as it exists");
+
+    cloud.put(&format!("{zone}/A/api"), addresses(&["127.0.0.1"])).await;
+    cloud
+        .put(&format!("{zone}/TXT/api"), json!({"properties": {"TTL": 5, "TXTRecords": [{"value": ["a"]}]}}))
+        .await;
+    for (list, count) in [("recordsets", 2), ("all", 2), ("A", 1), ("txt", 1), ("NS", 0)] {
+        let (status, found) = cloud.get(&format!("{zone}/{list}")).await;
+        assert_eq!((status, found["value"].as_array().unwrap().len()), (StatusCode::OK, count), "{list}");
+    }
+    let alias = json!({"properties": {"TTL": 5, "CNAMERecord": {"cname": "a.example"}}});
+    let servers = json!({"properties": {"TTL": 5, "NSRecords": [{"nsdname": "a.example"}]}});
+    for (set, body, status, says) in [
+        ("CNAME/api", alias.clone(), StatusCode::CONFLICT, "delete one"),
+        ("CNAME/@", alias.clone(), StatusCode::BAD_REQUEST, "the cloud's to say"),
+        ("NS/@", servers, StatusCode::BAD_REQUEST, "the cloud's to say"),
+        ("A/-", addresses(&["127.0.0.1"]), StatusCode::BAD_REQUEST, "not a name"),
+        ("A/b", addresses(&["somewhere"]), StatusCode::BAD_REQUEST, "properties"),
+        ("A/b", alias.clone(), StatusCode::BAD_REQUEST, "properties.ARecords"),
+        ("MX/b", alias.clone(), StatusCode::BAD_REQUEST, "Microsoft.Network/dnsZones/TXT"),
+    ] {
+        let (found, refusal) = cloud.put(&format!("{zone}/{set}"), body).await;
+        let message = refusal["error"]["message"].as_str().unwrap();
+        assert!(found == status && message.contains(says), "{set}: {found} {message}");
+    }
+    assert_eq!(cloud.put(&format!("{zone}/CNAME/console"), alias).await.0, StatusCode::CREATED);
+    let (status, _) = cloud.put(&format!("{zone}/A/console"), addresses(&["127.0.0.1"])).await;
+    assert_eq!(status, StatusCode::CONFLICT);
+
+    assert_eq!(cloud.delete(&zone).await, StatusCode::OK);
+    assert_eq!(cloud.get(&format!("{zone}/A/api")).await.0, StatusCode::NOT_FOUND);
+    let (_, content) = cloud.get(&format!("{GROUP}/resources")).await;
+    assert_eq!(content["value"], json!([]));
+    cloud.stop().await;
+}
+
+#[tokio::test]
+async fn the_zone_of_the_region_is_there_from_the_beginning_and_stays() {
+    let cloud = Cloud::start(Location::memory()).await;
+    let zone = pilothouse_arm::dns::region_zone("pilothouse.test");
+    let (status, shown) = cloud.get(zone.as_str()).await;
+    assert_eq!((status, &shown["name"]), (StatusCode::OK, &json!("pilothouse.test")));
+    let body = json!({"properties": {"TTL": 5, "NSRecords": [{"nsdname": "ns-1.pilothouse.test"}]}});
+    let made = (0..40).map(|index| {
+        let (path, cloud, body) = (format!("{zone}/NS/c{index}"), &cloud, body.clone());
+        async move { cloud.make(&path, body).await.0 }
+    });
+    let made = futures::future::join_all(made).await;
+    assert!(made.iter().all(|status| *status == StatusCode::CREATED), "many at once: {made:?}");
+    assert_eq!(cloud.delete(&format!("{zone}/NS/c1")).await, StatusCode::OK);
+    let group = zone.parent().unwrap();
+    for own in [zone.as_str(), group.as_str()] {
+        assert_eq!(cloud.delete(own).await, StatusCode::CONFLICT);
+    }
+    cloud.stop().await;
+}
+
+#[tokio::test]
+async fn zones_and_record_sets_are_followed_as_they_are_stored() {
+    let cloud = Cloud::start(Location::memory()).await;
+    let mut feed = NameFeed::new(cloud.store.clone());
+    let first = feed.next().await.unwrap();
+    assert!(first.is_everything && first.resources.len() == 1, "the region's own: {first:?}");
+    cloud.put(GROUP, json!({"location": "local"})).await;
+    cloud.put(&format!("{GROUP}/{IDENTITY}"), json!({"location": "local"})).await;
+    let (_, zone) = cloud.put(&format!("{GROUP}/{ZONE}"), json!({"location": "global"})).await;
+    let (_, record) = cloud.put(&format!("{GROUP}/{ZONE}/A/api"), addresses(&["127.0.0.1"])).await;
+    let mut seen = Vec::new();
+    let mut serial = first.serial;
+    while seen.len() < 2 {
+        let news = feed.next().await.unwrap();
+        assert!(!news.is_everything && news.serial > serial);
+        serial = news.serial;
+        seen.extend(news.resources.into_iter().map(|(_, shown)| shown.unwrap()));
+    }
+    assert_eq!(seen, [zone, record], "nothing else, and in this order");
+    // Who comes later is told the same.
+    assert_eq!(NameFeed::new(cloud.store.clone()).next().await.unwrap().resources.len(), 3);
+    cloud.delete(GROUP).await;
+    let gone = feed.next().await.unwrap();
+    assert_eq!(gone.resources.iter().filter(|(_, shown)| shown.is_none()).count(), 2, "{gone:?}");
+    cloud.stop().await;
+}
+
+#[tokio::test]
+async fn addresses_are_those_of_the_gateway() {
+    let cloud = Cloud::start(Location::memory()).await;
+    cloud.put(GROUP, json!({"location": "local"})).await;
+    let address = format!("{GROUP}/providers/Microsoft.Network/publicIPAddresses/first-api");
+    let (_, address) = cloud.put(&address, json!({"location": "local", "sku": {"name": "Standard"}})).await;
+    assert_eq!(address["properties"]["ipAddress"], "127.0.0.1");
     cloud.stop().await;
 }
