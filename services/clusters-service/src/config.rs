@@ -1,3 +1,4 @@
+use pilothouse_arm::{ResourceId, dns};
 use pilothouse_http::ListenerConfig;
 use pilothouse_runtime::config::{Duration, SecretFile};
 use serde::{Deserialize, Serialize};
@@ -19,6 +20,8 @@ pub struct Config {
     pub region: String,
     /// The zone that clusters' names are in.
     pub base_domain: String,
+    /// The id of that zone, in which clusters' own zones are delegated to. Without one, somebody else delegates.
+    pub base_zone: Option<String>,
     /// Releases are `<repository>:<version>`.
     pub release_repository: String,
     /// The oldest and the newest minor version of OpenShift 4 that can be served.
@@ -80,6 +83,7 @@ impl Default for Config {
             environment: "local".to_owned(),
             region: "local".to_owned(),
             base_domain: "pilothouse.test".to_owned(),
+            base_zone: None,
             release_repository: "pilothouse/release".to_owned(),
             minor_versions: (17, 21),
             pull_secret: None,
@@ -145,6 +149,20 @@ impl Config {
                 problem: format!("must be the address of the cloud's resource manager, not `{}`", self.cloud),
             }),
         }
+    }
+
+    /// The zone that clusters' zones are delegated from.
+    pub(crate) fn base_zone(&self) -> Result<Option<ResourceId>, Error> {
+        let refused = |problem: String| Error::Config { key: "base_zone", problem };
+        let Some(text) = &self.base_zone else { return Ok(None) };
+        let id: ResourceId = text.parse().map_err(|error| refused(format!("is not usable: {error}")))?;
+        if !id.is_a(dns::ZONES) || !id.name().eq_ignore_ascii_case(&self.base_domain) {
+            return Err(refused(format!(
+                "must be the id of the DNS zone `{}`, not `{id}`",
+                self.base_domain
+            )));
+        }
+        Ok(Some(id))
     }
 
     /// The shard of this id.

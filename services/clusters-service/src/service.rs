@@ -76,7 +76,7 @@ impl Service {
         let http_metrics = pilothouse_http::Metrics::new(registry);
         let metrics = Metrics::new(registry);
         let settings = Settings::of(&config, pull_secret(&config)?);
-        let cloud = Cloud::new(http, config.cloud_address()?);
+        let cloud = Cloud::new(http, config.cloud_address()?, config.base_zone()?);
         let config = Arc::new(config);
         let records = Records::try_new(store)?;
         let began_at = records.revision().await?;

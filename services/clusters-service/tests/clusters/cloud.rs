@@ -1,4 +1,5 @@
-//! A stand-in for the cloud's resource manager: keeps what is put, deletes groups with what is in them.
+//! A stand-in for the cloud's resource manager: keeps what is put, says what a cloud decides, holds to conditions, deletes
+//! groups with what is in them.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -10,6 +11,7 @@ use axum::{Json, Router};
 use http::{HeaderMap, Method, StatusCode, Uri};
 use serde_json::Value;
 
+use crate::support::base_zone;
 use crate::switch::Switch;
 
 pub(crate) struct Cloud {
@@ -37,9 +39,11 @@ impl Cloud {
         *self.down.lock().unwrap() = down;
     }
 
-    /// What there is, by path in lower case.
+    /// What there is beside the region's own zone, by path in lower case.
     pub(crate) fn paths(&self) -> Vec<String> {
-        self.resources.lock().unwrap().keys().cloned().collect()
+        let regional = base_zone().key();
+        let resources = self.resources.lock().unwrap();
+        resources.keys().filter(|path| !regional.starts_with(path.as_str())).cloned().collect()
     }
 
     pub(crate) fn put(&self, path: &str, body: Value) {
@@ -50,17 +54,37 @@ impl Cloud {
         self.correlations.lock().unwrap().clone()
     }
 
-    fn answer(&self, method: &Method, path: String, body: &str) -> Response {
+    pub(crate) fn get(&self, path: &str) -> Option<Value> {
+        self.resources.lock().unwrap().get(&path.to_lowercase()).cloned()
+    }
+
+    fn answer(&self, method: &Method, path: String, headers: &HeaderMap, body: &str) -> Response {
         if *self.down.lock().unwrap() {
             let body = serde_json::json!({"error": {"code": "OutOfOrder", "message": "come back tomorrow"}});
             return (StatusCode::BAD_REQUEST, Json(body)).into_response();
         }
         let mut resources = self.resources.lock().unwrap();
+        let former =
+            resources.get(&path).map(|former| former["etag"].as_str().unwrap_or_default().to_owned());
+        let expected = headers.get("if-match").map(|etag| etag.to_str().unwrap().to_owned());
+        if (headers.contains_key("if-none-match") && former.is_some())
+            || expected.is_some_and(|expected| former.as_ref() != Some(&expected))
+        {
+            return StatusCode::PRECONDITION_FAILED.into_response();
+        }
         match *method {
             Method::PUT => {
                 let group: String = path.split('/').take(5).collect::<Vec<_>>().join("/");
                 assert!(path == group || resources.contains_key(&group), "{path} has no group");
-                let body: Value = serde_json::from_str(body).unwrap();
+                let mut body: Value = serde_json::from_str(body).unwrap();
+                let count = former.and_then(|etag| etag.parse::<u32>().ok()).unwrap_or_default();
+                body["etag"] = (count + 1).to_string().into();
+                if path.contains("/dnszones/") && !path.contains("/a/") && !path.contains("/ns/") {
+                    body["properties"]["nameServers"] = serde_json::json!(["ns-1.pilothouse.test."]);
+                }
+                if path.contains("/publicipaddresses/") {
+                    body["properties"]["ipAddress"] = "127.0.0.1".into();
+                }
                 resources.insert(path, body.clone());
                 (StatusCode::CREATED, Json(body)).into_response()
             }
@@ -88,7 +112,7 @@ async fn handle(
     if let Some(id) = headers.get("x-ms-correlation-request-id") {
         cloud.correlations.lock().unwrap().push(id.to_str().unwrap().to_owned());
     }
-    let response = cloud.answer(&method, uri.path().to_lowercase(), &body);
+    let response = cloud.answer(&method, uri.path().to_lowercase(), &headers, &body);
     cloud.switch.pass().await;
     response
 }

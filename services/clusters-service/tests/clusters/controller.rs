@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::maestro::{
     hosted_cluster_report, managed_cluster_report, node_pool_report, refused_release_report,
 };
-use crate::support::{CORRELATION, PATIENCE, World, context, new_cluster, new_node_pool};
+use crate::support::{CORRELATION, PATIENCE, World, base_zone, context, new_cluster, new_node_pool};
 
 const LABEL: &str = "api.openshift.com/id";
 
@@ -40,6 +40,9 @@ async fn a_cluster_is_ready_once_its_control_plane_and_its_managed_cluster_are()
     for path in [
         group.to_owned(),
         format!("{group}/providers/microsoft.network/dnszones/first.pilothouse.test"),
+        format!("{group}/providers/microsoft.network/dnszones/first.pilothouse.test/a/api"),
+        format!("{}/ns/first", base_zone().key()),
+        format!("{group}/providers/microsoft.network/publicipaddresses/first-api"),
         format!("{group}/providers/microsoft.network/loadbalancers/first-api"),
         format!("{group}/providers/microsoft.managedidentity/userassignedidentities/first-control-plane"),
     ] {
@@ -218,4 +221,51 @@ async fn a_resource_group_of_somebody_else_is_left_alone() {
     service.client.cluster_delete(&context(), &cluster.id).await.unwrap();
     service.until_gone(&cluster.id).await;
     assert_eq!(world.cloud.paths(), [group.to_lowercase()]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn records_and_resources_of_somebody_else_are_refused_and_left_alone() {
+    let group = "/subscriptions/11111111-2222-3333-4444-555555555555/resourceGroups/managed-first/providers";
+    let record = format!("{group}/Microsoft.Network/dnsZones/first.pilothouse.test/A/api");
+    let delegation = format!("{}/NS/first", base_zone());
+    let other = json!({LABEL: "another"});
+    for (path, found, owner) in [
+        (delegation.clone(), json!({"properties": {"metadata": other}, "etag": "7"}), "cluster `another`"),
+        (record, json!({"properties": {"TTL": 5}, "etag": "7"}), "somebody else"),
+        (
+            format!("{group}/Microsoft.Network/loadBalancers/first-api"),
+            json!({"tags": other}),
+            "cluster `another`",
+        ),
+    ] {
+        let world = World::new().await;
+        let service = world.start().await;
+        world.cloud.put(&path, found.clone());
+        let cluster = service.create(&new_cluster("first")).await;
+        let told = service.until_it_says(&cluster.id, &format!("belongs to {owner}")).await;
+        let description = told.status.description;
+        assert!(description.contains(&path) && description.contains("remove it, or"), "{description}");
+        assert_eq!(world.cloud.get(&path), Some(found.clone()), "it is as it was");
+        // What is in the cluster's own group goes with the group, the rest stays.
+        service.client.cluster_delete(&context(), &cluster.id).await.unwrap();
+        service.until_gone(&cluster.id).await;
+        let rest: Vec<_> = if path == delegation { vec![path.to_lowercase()] } else { Vec::new() };
+        assert_eq!(world.cloud.paths(), rest);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_name_leads_to_the_load_balancer_by_way_of_its_own_zone() {
+    let world = World::new().await;
+    let service = world.start().await;
+    let cluster = service.create(&new_cluster("first")).await;
+    until_posted(&world, cluster.id.as_str()).await;
+    let mark = json!({LABEL: cluster.id});
+    let group = "/subscriptions/11111111-2222-3333-4444-555555555555/resourceGroups/managed-first/providers";
+    let record = world.cloud.get(&format!("{group}/Microsoft.Network/dnsZones/first.pilothouse.test/A/api"));
+    let expected = json!({"TTL": 60, "ARecords": [{"ipv4Address": "127.0.0.1"}], "metadata": mark});
+    assert_eq!(record.unwrap()["properties"], expected);
+    let delegation = world.cloud.get(&format!("{}/NS/first", base_zone())).unwrap();
+    let expected = json!({"TTL": 60, "NSRecords": [{"nsdname": "ns-1.pilothouse.test."}], "metadata": mark});
+    assert_eq!(delegation["properties"], expected);
 }

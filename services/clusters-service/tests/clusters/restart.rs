@@ -54,8 +54,8 @@ async fn until_held(world: &World) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_kill_at_any_request_of_a_creation_ends_in_one_ready_cluster() {
-    // Fewer requests than any creation makes: one look at the group, five puts, two looks at bundles, two posts.
-    for requests in 0..10 {
+    // Fewer requests than any creation makes: eight puts, two looks at bundles, two posts.
+    for requests in 0..12 {
         life(Some(requests), None).await;
     }
 }

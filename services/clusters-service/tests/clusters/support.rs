@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use axum::Router;
 use jiff::Timestamp;
+use pilothouse_arm::ResourceId;
 use pilothouse_clusters_service::{Config, Deps, SOURCE_ID, Service, catalog};
 use pilothouse_clusters_service_api::{
     Azure, AzureNodePool, Client, Cluster, ClusterId, ClusterState, NewCluster, NewNodePool, NodePool,
@@ -54,6 +55,9 @@ impl World {
         let store = Store::open(Options::new(Location::memory(), catalog(), Shutdown::new())).await.unwrap();
         let switch = Arc::new(Switch::open());
         let cloud = Cloud::new(switch.clone());
+        for path in [base_zone().parent().unwrap(), base_zone()] {
+            cloud.put(path.as_str(), serde_json::json!({"location": "global", "etag": "0"}));
+        }
         let maestro = Maestro::new(switch.clone());
         let cloud_address = serve(cloud.router(), &tasks).await;
         let maestro_address = serve(maestro.router(), &tasks).await;
@@ -81,7 +85,11 @@ impl World {
                 health: Health::new(shutdown.clone()),
                 registry: &mut registry,
             };
-            let config = Config { cloud: format!("http://{cloud}"), ..Config::default() };
+            let config = Config {
+                cloud: format!("http://{cloud}"),
+                base_zone: Some(base_zone().into()),
+                ..Config::default()
+            };
             let service = Service::build(config, deps).await.unwrap();
             sender.send(service.local_address()).unwrap();
             service.run(shutdown).await.unwrap();
@@ -165,6 +173,11 @@ async fn serve(router: Router, tasks: &Tasks) -> SocketAddr {
     let own = tasks.clone();
     tasks.spawn("stand-in", OnExit::LogError, async move { listener.serve(router, metrics, &own).await });
     address
+}
+
+/// The region's own zone.
+pub(crate) fn base_zone() -> ResourceId {
+    pilothouse_arm::dns::region_zone("pilothouse.test")
 }
 
 pub(crate) fn context() -> Context {
