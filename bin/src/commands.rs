@@ -5,6 +5,7 @@ pub mod cloud;
 pub mod clusters_service;
 pub mod completions;
 pub mod control_plane;
+pub mod dns;
 pub mod down;
 pub mod frontend;
 pub mod gateway;

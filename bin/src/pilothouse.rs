@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    backend, cloud, clusters_service, completions, control_plane, down, frontend, gateway, hold,
+    backend, cloud, clusters_service, completions, control_plane, dns, down, frontend, gateway, hold,
     hypershift_operator, kube_apiserver, kubeconfig, kubelet, maestro_agent, maestro_server,
     multicluster_engine, nodes, operations, status, store, token, up, upstream, version, virt_controller,
 };
@@ -56,6 +56,7 @@ enum Verb {
     Backend(pilothouse_backend::Args),
     ClustersService(clusters_service::Args),
     Cloud(cloud::Args),
+    Dns(dns::Args),
     ControlPlane(control_plane::Args),
     KubeApiserver(Box<kube_apiserver::Args>),
     Kubelet(Box<kubelet::Args>),
@@ -105,6 +106,7 @@ impl Args {
             Verb::MulticlusterEngine(args) => return args.run(&mut output),
             Verb::ClustersService(args) => return args.run(&mut output),
             Verb::Cloud(args) => return args.run(&mut output),
+            Verb::Dns(args) => return args.run(&mut output),
             Verb::MaestroServer(args) => return args.run(&mut output),
             Verb::MaestroAgent(args) => return args.run(&mut output),
             Verb::VirtController(args) => return args.run(&mut output),

@@ -33,6 +33,9 @@ pub struct Endpoints {
     pub downloads: String,
     /// The local cloud.
     pub cloud: String,
+    /// Names of clusters, over UDP and TCP.
+    #[serde(default)]
+    pub dns: String,
     /// Health, metrics and debug pages.
     pub metrics: String,
 }
@@ -53,6 +56,7 @@ impl Endpoints {
             gateway: url("https", ports.gateway),
             downloads: url("http", ports.downloads),
             cloud: url("http", ports.cloud),
+            dns: url("dns", ports.dns),
             metrics: url("http", ports.metrics),
         }
     }
@@ -70,6 +74,7 @@ impl Endpoints {
             gateway,
             downloads,
             cloud,
+            dns,
             metrics,
         } = self;
         vec![
@@ -83,6 +88,7 @@ impl Endpoints {
             ("gateway", gateway.clone()),
             ("downloads", downloads.clone()),
             ("cloud", cloud.clone()),
+            ("dns", dns.clone()),
             ("metrics", metrics.clone()),
         ]
     }

@@ -36,6 +36,9 @@ pub struct Ports {
     pub downloads: u16,
     /// The local cloud.
     pub cloud: u16,
+    /// Names of clusters, over UDP and TCP.
+    #[serde(default = "Ports::dns")]
+    pub dns: u16,
     /// Health, metrics and debug pages.
     pub metrics: u16,
 }
@@ -75,6 +78,7 @@ impl Default for Ports {
             gateway: 9443,
             downloads: 8446,
             cloud: 8447,
+            dns: 5300,
             metrics: 9090,
         }
     }
@@ -89,6 +93,11 @@ impl Ports {
     /// Nor one for this.
     fn downloads() -> u16 {
         Self::default().downloads
+    }
+
+    /// Nor one for this.
+    fn dns() -> u16 {
+        Self::default().dns
     }
 
     /// The ports chosen for this region earlier; chosen now, and kept in `file`, if there are none.
@@ -133,6 +142,7 @@ impl Ports {
             gateway: next()?,
             downloads: next()?,
             cloud: next()?,
+            dns: next()?,
             metrics: next()?,
         })
     }

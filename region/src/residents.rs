@@ -124,6 +124,17 @@ fn parts(ports: &Ports) -> Vec<Part> {
             ..Part::default()
         },
         Part {
+            owner: "dns",
+            module: "pilothouse_dns",
+            namespace: "dns",
+            app: "dns",
+            container: "dns",
+            verb: "dns",
+            ports: vec![port("dns-tcp", 5300, ports.dns)],
+            checks: &["dns-records"],
+            ..Part::default()
+        },
+        Part {
             owner: "mce",
             module: "pilothouse_mce",
             namespace: "multicluster-engine",

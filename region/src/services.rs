@@ -19,6 +19,7 @@ use url::Url;
 
 use crate::config::Authentication;
 use crate::error::Error;
+use crate::names::CloudNames;
 use crate::ports::loopback;
 use crate::region::Site;
 
@@ -37,7 +38,8 @@ impl Site {
         self.start_broker(registry).await?;
         self.start_maestro_server(registry).await?;
         self.start_maestro_agent(registry).await?;
-        self.start_cloud(registry).await?;
+        let names = self.start_cloud(registry).await?;
+        self.start_dns(registry, names).await?;
         self.start_clusters_service(registry).await?;
         self.start_resource_provider(registry).await
     }
@@ -167,17 +169,35 @@ impl Site {
         Ok(())
     }
 
-    async fn start_cloud(&self, registry: &mut Registry) -> Result<(), Error> {
-        let config = pilothouse_cloud::Config { listener: ListenerConfig::loopback(self.ports.cloud) };
-        let deps = pilothouse_cloud::Deps {
-            store: self.store("cloud", pilothouse_cloud::catalog()).await?,
-            clock: self.clock.clone(),
-            registry,
+    /// Answers what the names of clusters are known by.
+    async fn start_cloud(&self, registry: &mut Registry) -> Result<CloudNames, Error> {
+        let config = pilothouse_cloud::Config {
+            listener: ListenerConfig::loopback(self.ports.cloud),
+            gateway: loopback(self.ports.gateway).ip(),
+            base_zone: self.base_zone(),
         };
+        let store = self.store("cloud", pilothouse_cloud::catalog()).await?;
+        let deps = pilothouse_cloud::Deps { store: store.clone(), clock: self.clock.clone(), registry };
         let built = pilothouse_cloud::Service::build(config, deps).await;
         let service = built.map_err(failed("the local cloud"))?;
         self.parts.run("cloud", |shutdown| async move { Ok(service.run(shutdown).await?) });
+        Ok(CloudNames::new(store))
+    }
+
+    async fn start_dns(&self, registry: &mut Registry, names: CloudNames) -> Result<(), Error> {
+        let listen = loopback(self.ports.dns);
+        let config =
+            pilothouse_dns::Config { listen, base_zone: self.base_zone(), addresses: vec![listen.ip()] };
+        let deps = pilothouse_dns::Deps { source: Box::new(names), health: self.health.clone(), registry };
+        let built = pilothouse_dns::Service::build(config, deps).await;
+        let service = built.map_err(failed("the name server"))?;
+        self.parts.run("dns", |shutdown| async move { Ok(service.run(shutdown).await?) });
         Ok(())
+    }
+
+    /// The region's own zone, which the cloud makes, Clusters Service delegates in, and names are looked up from.
+    fn base_zone(&self) -> String {
+        pilothouse_arm::dns::region_zone(&self.config.base_domain).into()
     }
 
     async fn start_clusters_service(&self, registry: &mut Registry) -> Result<(), Error> {
@@ -190,6 +210,7 @@ impl Site {
             environment: self.config.environment.clone(),
             region: self.config.location.clone(),
             base_domain: self.config.base_domain.clone(),
+            base_zone: Some(self.base_zone()),
             shards: vec![Shard {
                 consumer: CONSUMER.to_owned(),
                 work_namespace: CONSUMER.to_owned(),

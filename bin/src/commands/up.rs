@@ -116,6 +116,9 @@ struct PortArgs {
     /// The local cloud
     #[arg(long, value_name = "PORT", default_value_t = Ports::default().cloud)]
     cloud_port: u16,
+    /// Names of clusters, over UDP and TCP
+    #[arg(long, value_name = "PORT", default_value_t = Ports::default().dns)]
+    dns_port: u16,
     /// Health, metrics and debug pages
     #[arg(long, value_name = "PORT", default_value_t = Ports::default().metrics)]
     metrics_port: u16,
@@ -280,6 +283,7 @@ impl From<PortArgs> for Ports {
             gateway: args.gateway_port,
             downloads: args.downloads_port,
             cloud: args.cloud_port,
+            dns: args.dns_port,
             metrics: args.metrics_port,
         }
     }
