@@ -192,6 +192,7 @@ async fn follow_the_guide(region: &Region) {
         ("maestro", "maestro"),
         ("maestro", "maestro-agent"),
         ("hypershift", "operator"),
+        ("dns", "dns"),
     ] {
         let ready = format!("kubectl rollout status -n {namespace} deployment/{deployment} --timeout=60s");
         terminal.type_in(&ready).unwrap();

@@ -39,6 +39,7 @@ fn places(region: &Region) -> Places {
         ("management", &management),
         ("gateway", &endpoints.gateway),
         ("cloud", &endpoints.cloud),
+        ("dns", &endpoints.dns),
         ("metrics", &endpoints.metrics),
     ] {
         let port = url.trim_end_matches('/').rsplit(':').next().and_then(|port| port.parse().ok());

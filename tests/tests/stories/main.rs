@@ -20,6 +20,7 @@ mod kills;
 mod lost_nodes;
 mod management;
 mod manifests;
+mod names;
 mod node_pools;
 mod operators;
 mod provider;
