@@ -2,8 +2,10 @@
 
 use pilothouse_arm::ResourceId;
 use pilothouse_arm::dns::{RecordKind, ZONES};
+use pilothouse_runtime::Chain;
 use pilothouse_store::{Change, Container, Document, Error, Feed, Query, Store};
 use serde_json::Value;
+use tracing::warn;
 
 use crate::resources::{self, Record};
 
@@ -42,8 +44,7 @@ impl NameFeed {
             let Some(feed) = &mut self.feed else { return self.list().await };
             match feed.next().await {
                 Ok(batch) => {
-                    let changed = batch.changes.iter().filter_map(|change| changed(change).transpose());
-                    let resources: Vec<_> = changed.collect::<Result<_, _>>()?;
+                    let resources: Vec<_> = batch.changes.iter().filter_map(changed).collect();
                     // Most of what happens is about other things.
                     if !resources.is_empty() {
                         let serial = batch.through.number();
@@ -63,7 +64,7 @@ impl NameFeed {
         let mut found = Vec::new();
         loop {
             for document in &page.documents {
-                found.extend(named(document)?.map(|(id, shown)| (id, Some(shown))));
+                found.extend(named(document).map(|(id, shown)| (id, Some(shown))));
             }
             let Some(next) = page.next else { break };
             page = self.store.list(query.clone().from(next)).await?;
@@ -73,19 +74,23 @@ impl NameFeed {
     }
 }
 
-fn changed(change: &Change) -> Result<Option<(ResourceId, Option<Value>)>, Error> {
-    if let Some(after) = &change.after {
-        return Ok(named(after)?.map(|(id, shown)| (id, Some(shown))));
-    }
-    match &change.before {
-        Some(before) => Ok(named(before)?.map(|(id, _)| (id, None))),
-        None => Ok(None),
+fn changed(change: &Change) -> Option<(ResourceId, Option<Value>)> {
+    match (&change.after, &change.before) {
+        (Some(after), _) => named(after).map(|(id, shown)| (id, Some(shown))),
+        (None, Some(before)) => named(before).map(|(id, _)| (id, None)),
+        (None, None) => None,
     }
 }
 
-/// A zone or a record set.
-fn named(document: &Document) -> Result<Option<(ResourceId, Value)>, Error> {
-    let record: Record = document.parse()?;
+/// A zone or a record set. One that cannot be read must not keep the others from being known.
+fn named(document: &Document) -> Option<(ResourceId, Value)> {
+    let record: Record = match document.parse() {
+        Ok(record) => record,
+        Err(error) => {
+            warn!(id = %document.id, error = %Chain(&error), "a resource cannot be read, and is not followed");
+            return None;
+        }
+    };
     let is_name = record.id.is_a(ZONES) || RecordKind::of_id(&record.id).is_some();
-    Ok(is_name.then(|| (record.id.clone(), record.shown(&document.etag))))
+    is_name.then(|| (record.id.clone(), record.shown(&document.etag)))
 }
