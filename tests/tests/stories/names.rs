@@ -55,6 +55,7 @@ async fn name_of_a_cluster_is_answered_until_the_cluster_is_deleted() {
     region.dig_says(name, "status: NXDOMAIN").await;
     assert!(region.dig("api.example.org").contains("status: REFUSED"));
 
+    region.provider().register();
     let first = Region::cluster_id("first");
     let (status, answer) = region.arm("PUT", &first, Some(&cluster_body()));
     assert_eq!(status, 201, "{answer}");
