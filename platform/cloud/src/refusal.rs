@@ -42,10 +42,8 @@ pub(crate) enum Refusal {
     Name(String),
     #[error("`{0}` is the zone's own name, whose name servers and real name are the cloud's to say")]
     Apex(ResourceId),
-    #[error(
-        "`{id}` cannot be beside `{other}`: a name that stands for another has no other records; delete one"
-    )]
-    Alias { id: ResourceId, other: ResourceId },
+    #[error("`{id}` cannot be beside the {other} of that name: an alias has no other records; delete one")]
+    Alias { id: ResourceId, other: &'static str },
     #[error(transparent)]
     RecordSet(#[from] MalformedRecordSet),
     #[error("`{0}` is the region's own: every cluster's name is in it, and nobody may delete it")]

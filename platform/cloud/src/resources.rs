@@ -180,11 +180,11 @@ impl Resources {
         transaction.check(&self.resources, key(&zone)?, Precondition::Etag(etag));
         let excluded = |other: &RecordKind| (*other == RecordKind::Cname) != (kind == RecordKind::Cname);
         for other in RecordKind::ALL.into_iter().filter(excluded) {
-            let other = zone.child(other.name(), id.name());
-            if self.get(&self.resources, &other).await?.is_some() {
-                return Err(Refusal::Alias { id: id.clone(), other });
+            let beside = zone.child(other.name(), id.name());
+            if self.get(&self.resources, &beside).await?.is_some() {
+                return Err(Refusal::Alias { id: id.clone(), other: other.name() });
             }
-            transaction.check(&self.resources, key(&other)?, Precondition::Absent);
+            transaction.check(&self.resources, key(&beside)?, Precondition::Absent);
         }
         Ok(())
     }

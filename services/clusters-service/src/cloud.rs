@@ -88,7 +88,8 @@ impl Cloud {
                           "properties": {"publicIPAllocationMethod": "Static"}});
         let made = work.ensure(&address_path, NETWORK, &body).await?;
         let address = made["properties"]["ipAddress"].as_str().and_then(|text| text.parse().ok());
-        let address = address.ok_or(CloudFailure::Incomplete(address_path.clone(), "its address"))?;
+        let unknown = || CloudFailure::Incomplete(address_path.clone(), "its address");
+        let address = address.ok_or_else(unknown)?;
 
         let balancer = format!("{group}/providers/Microsoft.Network/loadBalancers/{prefix}-api");
         let frontend = json!({"name": "api", "properties": {"publicIPAddress": {"id": address_path},
