@@ -12,7 +12,7 @@ use pilothouse_store::{Conflict, Decision, Error as StoreError};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::config::{Config, Shard};
+use crate::config::Config;
 use crate::record::{ClusterRecord, Deletion, NodePoolRecord};
 use crate::records::{NotCreated, Records};
 use crate::refusal::Refusal;
@@ -20,6 +20,7 @@ use crate::search::{Expression, Order, Subject};
 use crate::{admission, catalogue, cluster_id, prefix};
 
 mod external_auths;
+mod shards;
 mod update;
 
 /// How often a creation starts over because somebody else took what it had chosen.
@@ -56,8 +57,7 @@ impl Clusters {
         let name = new.azure.resource_name.clone();
         let id = new.id.clone().map_or_else(cluster_id::random, Ok)?;
         let cluster = admission::cluster(new, id, &self.config, self.clock.now())?;
-        let shard = self.shard_for_new();
-        let mut record = ClusterRecord::new(cluster, &shard.id, origin);
+        let mut record = ClusterRecord::new(cluster, origin);
 
         for attempt in 0..ATTEMPTS {
             let resource = record.cluster.azure.resource_id();
@@ -67,9 +67,10 @@ impl Clusters {
             record.cluster.domain_prefix =
                 self.choose_prefix(asked_prefix.as_deref(), &name, attempt).await?;
             if mode == Mode::DryRun {
+                self.place(&mut record).await?;
                 return Ok(record.cluster);
             }
-            match self.records.cluster_create(&record).await {
+            match self.cluster_write(&mut record).await? {
                 Ok(()) => return Ok(record.cluster),
                 Err(NotCreated::PrefixTaken) => {
                     if let Some(prefix) = asked_prefix {
@@ -80,6 +81,11 @@ impl Clusters {
                 Err(NotCreated::ResourceTaken) => {}
                 Err(NotCreated::IdTaken) => {
                     return Err(Refusal::Conflict(format!("cluster id `{}` is taken", record.cluster.id)));
+                }
+                Err(NotCreated::SeatTaken) => {
+                    return Err(Refusal::Conflict(
+                        "too many clusters are being made at once; try again".to_owned(),
+                    ));
                 }
                 Err(NotCreated::Store(error)) => return Err(error.into()),
             }
@@ -152,14 +158,6 @@ impl Clusters {
         let expression = search.map(|text| Expression::parse(text, Subject::Versions)).transpose()?;
         let all = catalogue::all(&self.config).into_iter();
         list("VersionList", all, expression.as_ref(), query, Subject::Versions)
-    }
-
-    /// The management cluster that hosts a cluster.
-    pub(crate) async fn cluster_shard(&self, id: &ClusterId) -> Result<&Shard, Refusal> {
-        let record = self.cluster_record(id).await?;
-        self.config
-            .shard(&record.shard)
-            .ok_or_else(|| Refusal::NotFound { kind: "Provision shard", id: record.shard.clone() })
     }
 
     /// Creates a node pool, or finds the one that the same operation created before.
@@ -287,12 +285,6 @@ impl Clusters {
             Some(stored) => Ok(stored.value),
             None => Err(Refusal::cluster_not_found(id.as_str())),
         }
-    }
-
-    /// Where a new cluster goes. With one management cluster there is no choice to make.
-    fn shard_for_new(&self) -> &Shard {
-        // The configuration was checked: there is at least one.
-        &self.config.shards[0]
     }
 }
 

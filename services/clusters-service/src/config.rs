@@ -1,3 +1,5 @@
+use std::collections::BTreeSet;
+
 use pilothouse_arm::{ResourceId, dns};
 use pilothouse_http::ListenerConfig;
 use pilothouse_runtime::config::{Duration, SecretFile};
@@ -32,6 +34,8 @@ pub struct Config {
     pub ssh_public_key: Option<String>,
     /// The management clusters.
     pub shards: Vec<Shard>,
+    /// How management clusters are asked whether they are there.
+    pub probes: Probes,
     /// How long each step may take before it counts as failed.
     pub deadlines: Deadlines,
     /// How often every cluster is looked at without any event.
@@ -56,6 +60,33 @@ pub struct Shard {
     pub maestro_rest_url: String,
     /// Maestro's gRPC address, likewise.
     pub maestro_grpc_url: String,
+    /// How many clusters it may have. What is said here counts until somebody says otherwise over the API.
+    pub capacity: u32,
+}
+
+/// How management clusters are asked whether they are there: by a small object that each of them is to apply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Probes {
+    /// Whether they are asked at all.
+    pub when: Probing,
+    /// How often.
+    pub every: Duration,
+    /// How long one may take to answer before it counts as lost.
+    pub silence: Duration,
+}
+
+/// Whether management clusters are asked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Probing {
+    /// If there are several, so that there is a choice to make.
+    #[default]
+    Several,
+    /// Also if there is only one.
+    Always,
+    /// Never: all of them count as well.
+    Never,
 }
 
 /// How long each step may take before it counts as failed. Work goes on afterwards, and may still succeed.
@@ -89,6 +120,7 @@ impl Default for Config {
             pull_secret: None,
             ssh_public_key: None,
             shards: vec![Shard::default()],
+            probes: Probes::default(),
             deadlines: Deadlines::default(),
             resync: Duration::from_secs(300),
             concurrency: 32,
@@ -105,6 +137,18 @@ impl Default for Shard {
             managed_identities_key_vault_url: "https://local-cx-mi-1.vault.pilothouse.test".to_owned(),
             maestro_rest_url: String::new(),
             maestro_grpc_url: String::new(),
+            // What one machine was measured to carry.
+            capacity: 1_000,
+        }
+    }
+}
+
+impl Default for Probes {
+    fn default() -> Self {
+        Self {
+            when: Probing::default(),
+            every: Duration::from_secs(60),
+            silence: Duration::from_secs(3 * 60),
         }
     }
 }
@@ -133,6 +177,15 @@ impl Config {
         }
         if self.shards.is_empty() {
             return refused("shards", "must name at least one management cluster".to_owned());
+        }
+        let mut known = BTreeSet::new();
+        for shard in &self.shards {
+            if shard.id.is_empty() || shard.consumer.is_empty() {
+                return refused("shards", "each needs an `id` and a `consumer`".to_owned());
+            }
+            if !known.insert(&shard.id) {
+                return refused("shards", format!("must not name `{}` twice", shard.id));
+            }
         }
         if self.base_domain.is_empty() {
             return refused("base_domain", "must not be empty".to_owned());
@@ -163,10 +216,5 @@ impl Config {
             )));
         }
         Ok(Some(id))
-    }
-
-    /// The shard of this id.
-    pub(crate) fn shard(&self, id: &str) -> Option<&Shard> {
-        self.shards.iter().find(|shard| shard.id == id)
     }
 }

@@ -10,7 +10,7 @@ use pilothouse_http::Context;
 use pilothouse_maestro_api::{RestClient, SourceClient, work_uid};
 use pilothouse_runtime::{Chain, Clock, Next, Reconcile, TaskError};
 use pilothouse_store::{Conflict, Decision, Error as StoreError};
-use tracing::{debug, info};
+use tracing::{debug, info, warn};
 
 use crate::cloud::{Cloud, CloudFailure};
 use crate::config::Config;
@@ -19,7 +19,7 @@ use crate::manifests::{self, Settings};
 use crate::metrics::Metrics;
 use crate::observed::Bundle;
 use crate::plan::{self, Action, Plan, Step, World};
-use crate::record::{ClusterRecord, NodePoolRecord};
+use crate::record::{ClusterRecord, NodePoolRecord, ShardRecord};
 use crate::records::{Records, Stored};
 
 /// A pass through a whole life needs far fewer; more would be two writers fighting.
@@ -55,6 +55,7 @@ enum Failed {
 struct Documents {
     cluster: Stored<ClusterRecord>,
     node_pools: Vec<Stored<NodePoolRecord>>,
+    shard: ShardRecord,
 }
 
 /// How a round ended.
@@ -69,7 +70,15 @@ impl Reconcile for ClusterController {
     type Key = ClusterId;
 
     async fn list(&self) -> Result<Vec<ClusterId>, TaskError> {
+        // Before the clusters: whatever comes or goes in between shows in the count.
+        let seats = self.records.seats_list().await?;
         let (records, _) = self.records.cluster_list(None).await?;
+        for shard in self.records.recount(&seats, &records).await? {
+            warn!(
+                shard,
+                "a management cluster had another number of clusters than was written down; put right"
+            );
+        }
         self.metrics.count_states(records.iter().map(|record| record.cluster.state));
         Ok(records.into_iter().map(|record| record.cluster.id).collect())
     }
@@ -91,10 +100,7 @@ impl ClusterController {
             return Ok(Round::Rest(Next::Done));
         };
         let record = &documents.cluster.value;
-        let shard = self
-            .config
-            .shard(&record.shard)
-            .ok_or(Impossible("the cluster's management cluster is no longer configured"))?;
+        let shard = &documents.shard.shard;
         let node_pools: Vec<NodePoolRecord> =
             documents.node_pools.iter().map(|stored| stored.value.clone()).collect();
         let names = plan::names(record, &node_pools);
@@ -105,11 +111,13 @@ impl ClusterController {
                 return Err(self.cluster_failed(id, step, failed).await);
             }
         };
+        let lost = documents.shard.out_of_reach();
         let world = World {
             cluster: record,
             node_pools: &node_pools,
             bundles: &bundles,
             shard,
+            lost: lost.as_deref(),
             settings: &self.settings,
             deadlines: &self.config.deadlines,
             now: self.clock.now(),
@@ -121,10 +129,12 @@ impl ClusterController {
         self.execute(id, &documents, &plan).await
     }
 
-    async fn load(&self, id: &ClusterId) -> Result<Option<Documents>, StoreError> {
+    async fn load(&self, id: &ClusterId) -> Result<Option<Documents>, TaskError> {
         let Some(cluster) = self.records.cluster_get(id).await? else { return Ok(None) };
         let node_pools = self.records.node_pool_list(id).await?;
-        Ok(Some(Documents { cluster, node_pools }))
+        let shard = self.records.shard_get(&cluster.value.shard).await?;
+        let shard = shard.ok_or(Impossible("the cluster's management cluster is not known any more"))?.value;
+        Ok(Some(Documents { cluster, node_pools, shard }))
     }
 
     /// What Maestro has under these names.
@@ -205,7 +215,7 @@ impl ClusterController {
                 info!(cluster = %record.cluster.id, work = work.name, version, "posted changed manifests");
             }
             Action::DeleteBundle(name) => {
-                let consumer = self.config.shard(&record.shard).map_or("", |shard| shard.consumer.as_str());
+                let consumer = &documents.shard.shard.consumer;
                 let id = work_uid(self.source.source(), consumer, name).to_string();
                 self.maestro.resource_bundle_delete(&id).await?;
                 info!(cluster = %record.cluster.id, work = name, "asked for manifests to be removed");

@@ -17,6 +17,12 @@
 //! writes what is going on into the record, and acts. Every action may be repeated, so a crash at any point is the
 //! ordinary path.
 //!
+//! # Where a cluster goes
+//!
+//! A management cluster is a `provision_shard`. Which one a new cluster gets is a pure function (`placement`) of what is
+//! wanted of each, whether it answers (`shards` asks) and how many clusters it has; the count is written in the transaction
+//! that creates the cluster, so that none ever gets more than it may have.
+//!
 //! # Changes
 //!
 //! A change of a cluster, a node pool or an external auth is written into the record and makes other manifests; it is done
@@ -26,7 +32,7 @@
 //!
 //! # Tasks
 //!
-//! `clusters` (the controller), `follow the store` and `follow Maestro` (what wakes it, see `wakes`), `serve` (the
+//! `clusters` (the controller), `shards` (that of management clusters), `follow the store` and `follow Maestro` (what wakes it, see `wakes`), `serve` (the
 //! listener) and one `connection` per peer. All of them end the process when they end.
 
 mod admission;
@@ -40,6 +46,7 @@ mod error;
 mod manifests;
 mod metrics;
 mod observed;
+mod placement;
 mod plan;
 mod prefix;
 mod record;
@@ -48,9 +55,10 @@ mod refusal;
 mod rest;
 mod search;
 mod service;
+mod shards;
 mod wakes;
 
-pub use config::{Config, Deadlines, Shard};
+pub use config::{Config, Deadlines, Probes, Probing, Shard};
 pub use error::Error;
 pub use records::catalog;
 pub use service::{ControllerHandle, Deps, SOURCE_ID, Service};

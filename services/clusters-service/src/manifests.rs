@@ -8,6 +8,8 @@
 //! | `<id>-managed` | the `ManagedCluster` `<id>` |
 //! | `<id>-pool-<node pool>` | the `ManifestWork` `<id>-pool-<node pool>`: the `NodePool` |
 //!
+//! And, where there are several management clusters, one for each of these: `probe-<shard>`, see `shards`.
+//!
 //! A `ManifestWork` is applied twice: the agent of Maestro makes the object, the management cluster's own work agent
 //! applies what is inside. So feedback is nested as well: the bundle feeds back the whole status of the work, the work
 //! feeds back single fields of the objects in it.
@@ -33,10 +35,13 @@ mod authentication;
 mod hosted_cluster;
 mod managed_cluster;
 mod node_pool;
+mod probe;
 mod secrets;
 mod settings;
 #[cfg(test)]
 mod tests;
+
+pub(crate) use probe::{SHARD_LABEL, probe_asked_at, probe_work, probe_work_name};
 
 /// On every object of a cluster, at every level: the service's own id of the cluster.
 pub(crate) const CLUSTER_ID_LABEL: &str = "api.openshift.com/id";

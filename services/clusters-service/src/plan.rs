@@ -33,6 +33,8 @@ pub(crate) struct World<'a> {
     /// What Maestro has, by the name of the work. Names that were asked for and are not there are absent there.
     pub(crate) bundles: &'a BTreeMap<String, Bundle>,
     pub(crate) shard: &'a Shard,
+    /// Why nothing can be expected of the management cluster now, if that is so.
+    pub(crate) lost: Option<&'a str>,
     pub(crate) settings: &'a Settings,
     pub(crate) deadlines: &'a Deadlines,
     pub(crate) now: Timestamp,
@@ -117,6 +119,15 @@ impl World<'_> {
         None
     }
 
+    /// What is waited for, and, if the management cluster is lost, that. The number of the step stays in front.
+    fn waiting(&self, waiting: String) -> String {
+        let Some(lost) = self.lost else { return waiting };
+        match waiting.split_once(": ").filter(|(step, _)| step.starts_with("step ")) {
+            Some((step, rest)) => format!("{step}: {lost}; {rest}"),
+            None => format!("{lost}; {waiting}"),
+        }
+    }
+
     /// Removes a bundle; true once it is gone.
     fn removed(&self, plan: &mut Plan, name: &str) -> bool {
         match self.bundles.get(name) {
@@ -131,7 +142,7 @@ impl World<'_> {
     }
 }
 
-fn plus(moment: Timestamp, duration: Duration) -> Timestamp {
+pub(crate) fn plus(moment: Timestamp, duration: Duration) -> Timestamp {
     let duration = jiff::SignedDuration::try_from(duration).unwrap_or(jiff::SignedDuration::MAX);
     moment.saturating_add(duration).unwrap_or(Timestamp::MAX)
 }

@@ -10,8 +10,10 @@ use pilothouse_clusters_service_api::{
 use serde::{Deserialize, Serialize};
 
 mod external_auth;
+mod shard;
 
 pub(crate) use external_auth::ExternalAuthRecord;
+pub(crate) use shard::{Health, ShardRecord, Usage};
 
 /// The form of these documents.
 const SCHEMA: u32 = 1;
@@ -79,12 +81,13 @@ impl Origin {
 }
 
 impl ClusterRecord {
-    pub(crate) fn new(cluster: Cluster, shard: &str, origin: Origin) -> Self {
+    /// A cluster that was accepted. Where it goes is decided when it is written.
+    pub(crate) fn new(cluster: Cluster, origin: Origin) -> Self {
         let since = cluster.creation_timestamp;
         Self {
             schema: SCHEMA,
             cluster,
-            shard: shard.to_owned(),
+            shard: String::new(),
             origin,
             update: None,
             external_auths: Vec::new(),

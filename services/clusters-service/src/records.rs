@@ -2,7 +2,10 @@
 //!
 //! Everything lies in one partition, because a cluster's creation has to be one transaction with two reservations:
 //! its domain prefix, unique in the region, and its ARM resource, which makes creating twice create once. Both are
-//! documents of their own whose id is the reserved name, so the store itself refuses the second one.
+//! documents of their own whose id is the reserved name, so the store itself refuses the second one. The same transaction
+//! counts the cluster on its management cluster, see `shards`.
+
+use std::sync::Arc;
 
 use pilothouse_clusters_service_api::{ClusterId, NodePoolId};
 use pilothouse_store::{
@@ -11,8 +14,14 @@ use pilothouse_store::{
 };
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use tokio::sync::{Mutex, MutexGuard};
 
-use crate::record::{ClusterRecord, NodePoolRecord};
+use crate::record::{ClusterRecord, NodePoolRecord, ShardRecord};
+
+mod shards;
+
+pub(crate) use shards::Seats;
+use shards::{SHARD_USAGE, SHARDS, is_counted_elsewhere};
 
 const CLUSTERS: &str = "clusters";
 const NODE_POOLS: &str = "node-pools";
@@ -21,6 +30,8 @@ const ARM_RESOURCES: &str = "arm-resources";
 const SUBSCRIPTION: &str = "subscription";
 const CLUSTER: &str = "cluster";
 const PARTITION: &str = "region";
+/// How often a count is begun again because another replica was faster: there are few of them, and each time one got on.
+pub(crate) const COUNTS: usize = 50;
 
 /// What a store must be opened with to be this service's.
 ///
@@ -33,6 +44,8 @@ pub fn catalog() -> Catalog {
         node_pools(),
         Container::new(DOMAIN_PREFIXES),
         Container::new(ARM_RESOURCES),
+        Container::new(SHARDS),
+        Container::new(SHARD_USAGE),
     ])
     .expect("the declarations are valid")
 }
@@ -54,6 +67,10 @@ pub(crate) struct Records {
     node_pools: Container,
     domain_prefixes: Container,
     arm_resources: Container,
+    shards: Container,
+    shard_usage: Container,
+    /// Held by whoever counts clusters.
+    turns: Arc<Mutex<()>>,
 }
 
 /// A document's content, and the version it was read at.
@@ -72,13 +89,16 @@ pub(crate) enum NotCreated {
     ResourceTaken,
     /// A cluster has the id.
     IdTaken,
+    /// Another replica counted a cluster on the management cluster first.
+    SeatTaken,
     Store(Error),
 }
 
-/// Something that happened to a document the API shows.
+/// Something that happened to a document that somebody follows.
 pub(crate) enum Entry {
     Cluster { before: Option<Box<ClusterRecord>>, after: Option<Box<ClusterRecord>> },
     NodePool { before: Option<Box<NodePoolRecord>>, after: Option<Box<NodePoolRecord>> },
+    Shard { before: Option<Box<ShardRecord>>, after: Option<Box<ShardRecord>> },
 }
 
 /// A reserved name, and whose it is.
@@ -96,6 +116,9 @@ impl Records {
             node_pools: node_pools(),
             domain_prefixes: Container::new(DOMAIN_PREFIXES),
             arm_resources: Container::new(ARM_RESOURCES),
+            shards: Container::new(SHARDS),
+            shard_usage: Container::new(SHARD_USAGE),
+            turns: Arc::default(),
         })
     }
 
@@ -155,8 +178,17 @@ impl Records {
         Ok(self.list(query).await?.0)
     }
 
-    /// Creates a cluster with everything it reserves, or nothing.
-    pub(crate) async fn cluster_create(&self, record: &ClusterRecord) -> Result<(), NotCreated> {
+    /// Until this is dropped nobody else of this process counts clusters.
+    pub(crate) async fn turn(&self) -> MutexGuard<'_, ()> {
+        self.turns.lock().await
+    }
+
+    /// Creates a cluster with everything it reserves, counted on its management cluster, or nothing.
+    pub(crate) async fn cluster_create(
+        &self,
+        record: &ClusterRecord,
+        seats: &Seats,
+    ) -> Result<(), NotCreated> {
         let committed = async {
             let cluster = &record.cluster;
             let reservation = Reservation { cluster_id: cluster.id.clone() };
@@ -172,10 +204,12 @@ impl Records {
                 &reservation,
             )?;
             transaction.create(&self.clusters, DocumentId::try_new(cluster.id.as_str())?, record)?;
+            self.count_one_more(&mut transaction, seats)?;
             self.store.commit(&transaction).await
         };
         match committed.await {
             Ok(_) => Ok(()),
+            Err(error) if is_counted_elsewhere(&error) => Err(NotCreated::SeatTaken),
             Err(Error::Conflict(Conflict::Exists { container, .. })) => Err(match container.as_str() {
                 DOMAIN_PREFIXES => NotCreated::PrefixTaken,
                 ARM_RESOURCES => NotCreated::ResourceTaken,
@@ -243,11 +277,19 @@ impl Records {
     /// Forgets a cluster and gives back what it reserved.
     pub(crate) async fn cluster_remove(&self, cluster: &Stored<ClusterRecord>) -> Result<(), Error> {
         let Cluster { id, azure, prefix } = Cluster::of(&cluster.value)?;
-        let mut transaction = Transaction::new(self.partition.clone());
-        transaction.delete(&self.clusters, id, Precondition::Etag(cluster.etag.clone()));
-        transaction.delete(&self.domain_prefixes, prefix, Precondition::Any);
-        transaction.delete(&self.arm_resources, azure, Precondition::Any);
-        self.store.commit(&transaction).await.map(drop)
+        let _turn = self.turn().await;
+        for attempt in 1.. {
+            let mut transaction = Transaction::new(self.partition.clone());
+            transaction.delete(&self.clusters, id.clone(), Precondition::Etag(cluster.etag.clone()));
+            transaction.delete(&self.domain_prefixes, prefix.clone(), Precondition::Any);
+            transaction.delete(&self.arm_resources, azure.clone(), Precondition::Any);
+            self.count_one_fewer(&mut transaction, &cluster.value.shard).await?;
+            match self.store.commit(&transaction).await {
+                Err(error) if is_counted_elsewhere(&error) && attempt < COUNTS => {}
+                outcome => return outcome.map(drop),
+            }
+        }
+        Ok(())
     }
 
     /// Forgets a node pool.
@@ -294,7 +336,7 @@ impl Records {
 }
 
 impl Entry {
-    /// What a change of the store means to the API; `None` for reservations.
+    /// What a change of the store means; `None` for reservations and counts.
     pub(crate) fn of(change: &pilothouse_store::Change) -> Result<Option<Self>, Error> {
         Ok(match &*change.container {
             CLUSTERS => {
@@ -304,6 +346,10 @@ impl Entry {
             NODE_POOLS => {
                 let (before, after) = both(change)?;
                 Some(Self::NodePool { before, after })
+            }
+            SHARDS => {
+                let (before, after) = both(change)?;
+                Some(Self::Shard { before, after })
             }
             _ => None,
         })

@@ -1,10 +1,11 @@
 //! Why a request is not carried out, and the one place that knows which status that is.
 
 use axum::Json;
-use axum::response::{IntoResponse as _, Response};
+use axum::response::{AppendHeaders, IntoResponse as _, Response};
 use http::StatusCode;
+use http::header::RETRY_AFTER;
 use jiff::Timestamp;
-use pilothouse_clusters_service_api::{BASES, DOMAIN_PREFIX, Detail, ErrorBody, InvalidId};
+use pilothouse_clusters_service_api::{BASES, DOMAIN_PREFIX, Detail, ErrorBody, InvalidId, PROVISION_SHARD};
 use pilothouse_http::Context;
 use pilothouse_runtime::Chain;
 use tracing::error;
@@ -37,6 +38,11 @@ pub(crate) enum Refusal {
     Query { name: &'static str, problem: String },
     #[error("{0}")]
     Conflict(String),
+    #[error(
+        "no management cluster of region `{region}` can take another cluster: {why}; add a management cluster or raise a \
+         capacity at `/provision_shards`, or try again when clusters have gone"
+    )]
+    NoCapacity { region: String, why: String },
     #[error("the cursor is too old to go on from; watch again without one")]
     CursorTooOld,
     #[error("the store is not available; try again")]
@@ -54,6 +60,10 @@ impl Refusal {
 
     pub(crate) fn node_pool_not_found(id: impl Into<String>) -> Self {
         Self::NotFound { kind: "Node pool", id: id.into() }
+    }
+
+    pub(crate) fn shard_not_found(id: impl Into<String>) -> Self {
+        Self::NotFound { kind: "Provision shard", id: id.into() }
     }
 
     pub(crate) fn field(field: &'static str, problem: impl Into<String>) -> Self {
@@ -81,7 +91,7 @@ impl Refusal {
             | Self::Query { .. } => StatusCode::BAD_REQUEST,
             Self::Conflict(_) => StatusCode::CONFLICT,
             Self::CursorTooOld => StatusCode::GONE,
-            Self::StoreUnavailable(_) => StatusCode::SERVICE_UNAVAILABLE,
+            Self::StoreUnavailable(_) | Self::NoCapacity { .. } => StatusCode::SERVICE_UNAVAILABLE,
             Self::Store(_) | Self::Impossible(_) => StatusCode::INTERNAL_SERVER_ERROR,
         }
     }
@@ -93,6 +103,7 @@ impl Refusal {
         };
         match self {
             Self::PrefixTaken(_) => detail("DomainPrefixTaken", DOMAIN_PREFIX),
+            Self::NoCapacity { .. } => detail("NoCapacity", PROVISION_SHARD),
             Self::Field { field, .. } => detail("InvalidField", field),
             Self::NotYet { field, .. } => detail("NotPossibleYet", field),
             Self::Body { path, .. } => detail("InvalidField", path),
@@ -103,6 +114,8 @@ impl Refusal {
     /// The answer. What is nobody's business but ours is logged in full and answered with the request's id.
     pub(crate) fn answer(self, context: &Context, now: Timestamp) -> Response {
         let status = self.status();
+        // Longer than anybody waits for an answer: nothing comes of asking again at once.
+        let later = matches!(self, Self::NoCapacity { .. }).then_some([(RETRY_AFTER, "300")]);
         let reason = if status == StatusCode::INTERNAL_SERVER_ERROR {
             error!(error = %Chain(&self), "a request failed");
             format!("the request failed for a reason that was recorded; its id is {}", context.request_id())
@@ -121,7 +134,7 @@ impl Refusal {
             details: self.details(),
             timestamp: now,
         };
-        (status, Json(body)).into_response()
+        (status, later.map(AppendHeaders), Json(body)).into_response()
     }
 }
 

@@ -13,6 +13,7 @@ use http::{StatusCode, Uri};
 use pilothouse_clusters_service_api::{BASES, ListQuery};
 use pilothouse_http::{Context, Stack};
 use pilothouse_runtime::Shutdown;
+use pilothouse_runtime::reconcile::Handle;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -30,6 +31,8 @@ mod versions;
 /// What handlers share.
 pub(crate) struct Rest {
     pub(crate) clusters: Clusters,
+    /// What asks management clusters whether they are there.
+    pub(crate) shards: Handle<String>,
     pub(crate) shutdown: Shutdown,
 }
 
@@ -66,8 +69,11 @@ pub(crate) fn router(rest: Rest, stack: Stack) -> Router {
         )
         .route("/versions", get(versions::list))
         .route("/versions/{version}", get(versions::get))
-        .route("/provision_shards", get(provision_shards::list))
-        .route("/provision_shards/{shard}", get(provision_shards::get))
+        .route("/provision_shards", get(provision_shards::list).post(provision_shards::create))
+        .route(
+            "/provision_shards/{shard}",
+            get(provision_shards::get).patch(provision_shards::update).delete(provision_shards::delete),
+        )
         .route("/events", get(events::watch));
     // Only the first base has these.
     let credentials = Router::new()

@@ -69,6 +69,7 @@ pub(crate) struct SyntaxError {
 pub(crate) enum Subject {
     Clusters,
     Versions,
+    Shards,
 }
 
 /// The fields of clusters that can be searched by and sorted by. Below `properties` any name may stand.
@@ -97,6 +98,18 @@ const OF_CLUSTERS: &[&[&str]] = &[
 
 /// The same of versions.
 const OF_VERSIONS: &[&[&str]] = &[&["id"], &["raw_id"], &["enabled"], &["default"], &["channel_group"]];
+
+/// The same of management clusters.
+const OF_SHARDS: &[&[&str]] = &[
+    &["id"],
+    &["status"],
+    &["topology"],
+    &["creation_timestamp"],
+    &["region", "id"],
+    &["cloud_provider", "id"],
+    &["health", "state"],
+    &["maestro_config", "consumer_name"],
+];
 
 impl Expression {
     /// Reads a search.
@@ -150,6 +163,7 @@ impl Subject {
         match self {
             Self::Clusters => OF_CLUSTERS,
             Self::Versions => OF_VERSIONS,
+            Self::Shards => OF_SHARDS,
         }
     }
 

@@ -20,7 +20,8 @@ use crate::manifests::Settings;
 use crate::metrics::Metrics;
 use crate::records::Records;
 use crate::rest::{self, Rest};
-use crate::wakes::{self, Connected};
+use crate::shards::ShardController;
+use crate::wakes::{self, Connected, Sleepers};
 
 /// Who this service is at Maestro: the source that its [`SourceClient`] has to be made with.
 pub const SOURCE_ID: &str = "clusters-service";
@@ -57,6 +58,7 @@ pub struct Service {
     metrics: Metrics,
     clusters: Clusters,
     controller: Controller<ClusterController>,
+    shards: Controller<ShardController>,
     source: SourceClient,
     connected: Connected,
     began_at: Revision,
@@ -79,20 +81,23 @@ impl Service {
         let cloud = Cloud::new(http, config.cloud_address()?, config.base_zone()?);
         let config = Arc::new(config);
         let records = Records::try_new(store)?;
+        records.shards_ensure(&config.shards, clock.now()).await?;
         let began_at = records.revision().await?;
         let clusters = Clusters { records: records.clone(), config: config.clone(), clock: clock.clone() };
         let options =
             Options { resync: config.resync.0, concurrency: config.concurrency, ..Options::default() };
         let controller = ClusterController {
-            records,
+            records: records.clone(),
             cloud,
-            maestro,
+            maestro: maestro.clone(),
             source: source.clone(),
-            config,
+            config: config.clone(),
             settings,
-            clock,
+            clock: clock.clone(),
             metrics: metrics.clone(),
         };
+        let resync = Options { resync: config.resync.0, ..Options::default() };
+        let shards = ShardController { records, maestro, source: source.clone(), config, clock };
         let connected = Connected::default();
         health.register("clusters-service maestro", subscription_check(connected.clone()));
         Ok(Self {
@@ -101,6 +106,7 @@ impl Service {
             metrics,
             clusters,
             controller: Controller::new("clusters", controller, options),
+            shards: Controller::new("shards", shards, resync),
             source,
             connected,
             began_at,
@@ -119,25 +125,36 @@ impl Service {
 
     /// Serves and reconciles until shutdown; returns when drained.
     pub async fn run(self, shutdown: Shutdown) -> Result<(), Error> {
-        let Self { listener, http_metrics, metrics, clusters, controller, source, connected, began_at } =
-            self;
+        let Self {
+            listener,
+            http_metrics,
+            metrics,
+            clusters,
+            controller,
+            shards,
+            source,
+            connected,
+            began_at,
+        } = self;
         let tasks = Tasks::new("clusters-service", shutdown.clone());
         let records = clusters.records.clone();
         // From before the port was open, so that nothing that was asked for is missed.
         let feed = records.feed(began_at);
         let handle = controller.spawn(&tasks);
+        let shards = shards.spawn(&tasks);
+        let sleepers = Sleepers { clusters: handle.clone(), shards: shards.clone() };
         tasks.spawn(
             "follow the store",
             OnExit::StopProcess,
-            wakes::follow_store(records, feed, handle.clone(), shutdown.clone()),
+            wakes::follow_store(records, feed, handle, shutdown.clone()),
         );
         tasks.spawn(
             "follow Maestro",
             OnExit::StopProcess,
-            wakes::follow_maestro(source, handle, connected, metrics, shutdown.clone()),
+            wakes::follow_maestro(source, sleepers, connected, metrics, shutdown.clone()),
         );
-        let router =
-            rest::router(Rest { clusters, shutdown: shutdown.clone() }, Stack::new(http_metrics.clone()));
+        let rest = Rest { clusters, shards, shutdown: shutdown.clone() };
+        let router = rest::router(rest, Stack::new(http_metrics.clone()));
         let own = tasks.clone();
         tasks.spawn(
             "serve",

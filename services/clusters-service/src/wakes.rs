@@ -14,12 +14,19 @@ use pilothouse_runtime::{Chain, Policy, Shutdown, TaskError};
 use pilothouse_store::{Error as StoreError, Feed};
 use tracing::{debug, info, warn};
 
-use crate::manifests::CLUSTER_ID_LABEL;
+use crate::manifests::{CLUSTER_ID_LABEL, SHARD_LABEL};
 use crate::metrics::Metrics;
 use crate::records::{Entry, Records};
 
 /// Whether Maestro's news arrive at present.
 pub(crate) type Connected = Arc<AtomicBool>;
+
+/// Who is woken by Maestro.
+#[derive(Clone, Debug)]
+pub(crate) struct Sleepers {
+    pub(crate) clusters: Handle<ClusterId>,
+    pub(crate) shards: Handle<String>,
+}
 
 /// Follows the store until shutdown.
 pub(crate) async fn follow_store(
@@ -38,7 +45,11 @@ pub(crate) async fn follow_store(
             Ok(batch) => {
                 delays.reset();
                 for change in &batch.changes {
-                    if let Some(id) = asks_for_work(Entry::of(change)?) {
+                    let entry = Entry::of(change)?;
+                    if is_lost_or_back(entry.as_ref()) {
+                        // Its clusters say so; it is too rare to be worth an index of them.
+                        handle.wake_all();
+                    } else if let Some(id) = asks_for_work(entry) {
                         handle.wake(id);
                     }
                 }
@@ -66,14 +77,26 @@ fn asks_for_work(entry: Option<Entry>) -> Option<ClusterId> {
             let asks = before.is_none_or(|before| after.asks_for_work(&before));
             asks.then_some(after.node_pool.cluster_id)
         }
-        Entry::Cluster { after: None, .. } | Entry::NodePool { after: None, .. } => None,
+        Entry::Cluster { after: None, .. } | Entry::NodePool { after: None, .. } | Entry::Shard { .. } => {
+            None
+        }
+    }
+}
+
+/// Whether something else can be expected of a management cluster than before.
+fn is_lost_or_back(entry: Option<&Entry>) -> bool {
+    match entry {
+        Some(Entry::Shard { before: Some(before), after: Some(after) }) => {
+            before.out_of_reach() != after.out_of_reach()
+        }
+        _ => false,
     }
 }
 
 /// Follows Maestro until shutdown: subscribes, and subscribes again whenever that breaks.
 pub(crate) async fn follow_maestro(
     source: SourceClient,
-    handle: Handle<ClusterId>,
+    sleepers: Sleepers,
     connected: Connected,
     metrics: Metrics,
     shutdown: Shutdown,
@@ -90,8 +113,9 @@ pub(crate) async fn follow_maestro(
                 info!("subscribed to Maestro");
                 connected.store(true, Ordering::Relaxed);
                 // Only now: whatever changed before the subscription stood is found by looking.
-                handle.wake_all();
-                let ended = read(subscription, &handle, &metrics, &shutdown).await;
+                sleepers.clusters.wake_all();
+                sleepers.shards.wake_all();
+                let ended = read(subscription, &sleepers, &metrics, &shutdown).await;
                 connected.store(false, Ordering::Relaxed);
                 ended
             }
@@ -107,7 +131,7 @@ pub(crate) async fn follow_maestro(
 
 async fn read(
     mut subscription: Subscription,
-    handle: &Handle<ClusterId>,
+    sleepers: &Sleepers,
     metrics: &Metrics,
     shutdown: &Shutdown,
 ) -> Option<MaestroError> {
@@ -119,9 +143,12 @@ async fn read(
         match event {
             Ok(event) => {
                 metrics.status_events.inc();
-                match cluster_of(&event) {
-                    Some(id) => handle.wake(id),
-                    None => debug!(bundle = event.resource_id, "a status of a bundle that is none of ours"),
+                if let Some(id) = cluster_of(&event) {
+                    sleepers.clusters.wake(id);
+                } else if let Some(id) = label(&event, SHARD_LABEL) {
+                    sleepers.shards.wake(id.to_owned());
+                } else {
+                    debug!(bundle = event.resource_id, "a status of a bundle that is none of ours");
                 }
             }
             // One event that makes no sense is not the end of the stream.
@@ -132,7 +159,11 @@ async fn read(
 }
 
 fn cluster_of(event: &StatusEvent) -> Option<ClusterId> {
-    event.metadata.as_ref()?["labels"][CLUSTER_ID_LABEL].as_str()?.parse().ok()
+    label(event, CLUSTER_ID_LABEL)?.parse().ok()
+}
+
+fn label<'a>(event: &'a StatusEvent, name: &str) -> Option<&'a str> {
+    event.metadata.as_ref()?["labels"][name].as_str()
 }
 
 async fn wait(delay: Option<std::time::Duration>, shutdown: &Shutdown) {

@@ -6,12 +6,12 @@ use url::Url;
 
 use crate::{
     BASES, Cluster, ClusterId, ClusterUpdate, Cursor, Error, ErrorBody, Event, InflightCheck, List,
-    ListQuery, NewCluster, NewNodePool, NodePool, NodePoolId, NodePoolUpdate, ProvisionShard, ReleaseVersion,
-    watch,
+    ListQuery, NewCluster, NewNodePool, NodePool, NodePoolId, NodePoolUpdate, ReleaseVersion, watch,
 };
 
 mod break_glass_credentials;
 mod external_auths;
+mod provision_shards;
 
 /// Talks to Clusters Service. A cheap handle over one pool of connections.
 ///
@@ -111,12 +111,6 @@ impl Client {
     /// Asks for a cluster to be deleted. It is gone when [`Self::cluster_get`] or a watch says so.
     pub async fn cluster_delete(&self, context: &Context, id: &ClusterId) -> Result<(), Error> {
         accepted(self.call(Method::DELETE, &["clusters", id.as_str()]).context(context).send().await?).await
-    }
-
-    /// The management cluster that hosts a cluster.
-    pub async fn provision_shard(&self, context: &Context, id: &ClusterId) -> Result<ProvisionShard, Error> {
-        let call = self.call(Method::GET, &["clusters", id.as_str(), "provision_shard"]);
-        read(call.context(context).send().await?).await
     }
 
     /// Creates a node pool, or finds the one that the same operation created before.

@@ -6,6 +6,9 @@ use serde::{Deserialize, Serialize};
 /// The field that a [`Detail`] points at when a domain prefix is taken or not a label.
 pub const DOMAIN_PREFIX: &str = "domain_prefix";
 
+/// What a [`Detail`] points at when no management cluster can take another cluster.
+pub const PROVISION_SHARD: &str = "provision_shard";
+
 /// Why a call did not bring what was asked for.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -99,9 +102,16 @@ impl Error {
         self.has_status(StatusCode::BAD_REQUEST)
     }
 
+    /// Whether no management cluster of the region can take another cluster. Somebody has to make room.
+    pub fn is_out_of_capacity(&self) -> bool {
+        self.has_status(StatusCode::SERVICE_UNAVAILABLE)
+            && self.details().iter().any(|detail| detail.target == PROVISION_SHARD)
+    }
+
     /// Whether the same call may succeed later without anybody changing anything.
     pub fn is_retryable(&self) -> bool {
         match self {
+            Self::Refused(_) if self.is_out_of_capacity() => false,
             Self::Refused(body) => body.status == 429 || body.status >= 500,
             Self::Unreachable(_) => true,
             Self::Unreadable { status, .. } => status.is_server_error(),

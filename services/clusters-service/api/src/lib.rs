@@ -47,7 +47,7 @@ pub use cluster_update::{
     ActiveKeyUpdate, ApiUpdate, AzureUpdate, ClusterUpdate, CustomerManagedUpdate, DataEncryptionUpdate,
     EtcdEncryptionUpdate, KmsUpdate,
 };
-pub use error::{DOMAIN_PREFIX, Detail, Error, ErrorBody};
+pub use error::{DOMAIN_PREFIX, Detail, Error, ErrorBody, PROVISION_SHARD};
 pub use event::{Change, Cursor, Event};
 pub use external_auth::{
     Claim, ClaimMappings, ClaimRule, ExternalAuth, ExternalAuthState, ExternalAuthStateValue,
@@ -61,7 +61,10 @@ pub use node_pool::{
     Autoscaling, AzureNodePool, EncryptionAtHost, ManagementUpgrade, NewNodePool, NodePool, NodePoolState,
     NodePoolStateValue, NodePoolStatus, NodePoolUpdate, OsDisk, Persistence, Taint,
 };
-pub use provision_shard::{AzureShard, Endpoint, MaestroConfig, ProvisionShard};
+pub use provision_shard::{
+    AzureShard, Endpoint, MaestroConfig, NewProvisionShard, ProvisionShard, ProvisionShardStatus,
+    ProvisionShardUpdate, ShardHealth, ShardHealthState,
+};
 pub use reference::Reference;
 pub use release_version::ReleaseVersion;
 pub use secret::Secret;

@@ -20,7 +20,7 @@ fn cluster(settings: Value) -> ClusterRecord {
     let new: NewCluster = serde_json::from_value(body).unwrap();
     let id = "0123456789abcdefghijklmnopqrstuv".parse().unwrap();
     let cluster = admission::cluster(new, id, &Config::default(), Timestamp::UNIX_EPOCH).unwrap();
-    ClusterRecord::new(cluster, "local", Origin::default())
+    ClusterRecord::new(cluster, Origin::default())
 }
 
 /// What is inside the work, by kind.

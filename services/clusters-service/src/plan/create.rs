@@ -22,9 +22,10 @@ const UPDATE_TIMEOUT: &str = "ClusterUpdateTimeout";
 pub(super) fn plan(world: &World<'_>) -> Result<Plan, NotWritten> {
     let mut plan = Plan::unchanged(world);
     if !world.cluster.cloud_prepared {
-        prepare_cloud(world, &mut plan);
+        // What can go without the cloud must not wait for it.
         external_auths::wait_for_cluster(world, &mut plan);
         node_pools::wait_for_cluster(world, &mut plan);
+        prepare_cloud(world, &mut plan);
         return Ok(plan);
     }
     plan.cluster.cluster.status.dns_ready = true;
@@ -59,10 +60,15 @@ fn judge(world: &World<'_>, plan: &mut Plan, hosted: &Report, managed: &Report, 
     // A cluster that nobody has changed is ready as soon as it answers; one that was changed answered all along.
     let changed = record.update.is_none() || (pools_applied && is_done(record, hosted));
     if hosted.is_true("Available") && managed.is_true("ManagedClusterConditionAvailable") && changed {
-        record.enter(ClusterState::Ready, "the control plane answers", world.now);
+        let description = match world.lost {
+            None => "the control plane answers".to_owned(),
+            // Its state is what was last seen of it, and is said to be that.
+            Some(lost) => format!("{lost}; when it was last heard of, the control plane answered"),
+        };
+        record.enter(ClusterState::Ready, description, world.now);
         return;
     }
-    let waiting = waiting_for(record, hosted, managed);
+    let waiting = world.waiting(waiting_for(record, hosted, managed));
     if record.cluster.state == ClusterState::Ready {
         // What was made stays made: an outage is the monitor's news, told here in words.
         record.describe(format!("it was ready before; {waiting}"));

@@ -7,7 +7,7 @@ use crate::manifests;
 
 pub(super) fn plan(world: &World<'_>) -> Plan {
     let mut plan = Plan::unchanged(world);
-    let waiting = next(world, &mut plan);
+    let waiting = world.waiting(next(world, &mut plan));
     let deadline = plus(plan.cluster.since, world.deadlines.delete.0);
     let late = if world.now >= deadline { "overdue; " } else { "" };
     plan.cluster.enter(ClusterState::Uninstalling, format!("{late}{waiting}"), world.now);

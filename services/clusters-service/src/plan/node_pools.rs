@@ -84,7 +84,7 @@ fn judge(world: &World<'_>, record: &mut NodePoolRecord, report: &Report) -> Opt
         record.enter(NodePoolStateValue::Ready, message, world.now);
         return None;
     }
-    let mut waiting = waiting_for(report, current, wanted);
+    let mut waiting = world.waiting(waiting_for(report, current, wanted));
     if behind && let (Some(wanted), Some(found)) = (version, report.text(VERSION_FEEDBACK)) {
         waiting = format!("{waiting}; nodes of version {found} are being replaced by {wanted}");
     }
@@ -138,7 +138,7 @@ fn waiting_for(report: &Report, current: u32, wanted: u32) -> String {
 }
 
 pub(super) fn describe_deletion(world: &World<'_>, record: &mut NodePoolRecord) {
-    let waiting = "waiting for the management cluster to remove its nodes";
+    let waiting = world.waiting("waiting for the management cluster to remove its nodes".to_owned());
     record.enter(NodePoolStateValue::Uninstalling, waiting, world.now);
 }
 

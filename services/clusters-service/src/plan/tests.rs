@@ -47,7 +47,7 @@ impl Model {
         let pool = admission::node_pool(pool, &cluster, &config, now).unwrap();
         Self {
             settings: Settings::of(&config, "{}".to_owned()),
-            cluster: ClusterRecord::new(cluster, "local", Origin::default()),
+            cluster: ClusterRecord::new(cluster, Origin::default()),
             node_pools: vec![NodePoolRecord::new(pool, Origin::default())],
             bundles: BTreeMap::new(),
             config,
@@ -62,6 +62,7 @@ impl Model {
             node_pools: &self.node_pools,
             bundles: &self.bundles,
             shard: &self.config.shards[0],
+            lost: None,
             settings: &self.settings,
             deadlines: &self.config.deadlines,
             now: self.now,

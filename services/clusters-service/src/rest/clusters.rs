@@ -59,7 +59,9 @@ pub(super) async fn hypershift(
         let id = cluster_id(&id)?;
         let shard = rest.clusters.cluster_shard(&id).await?;
         let namespace = format!("ocm-{}-{id}", rest.clusters.config.environment);
-        Ok(json!({"enabled": true, "management_cluster": shard.consumer, "hcp_namespace": namespace}))
+        Ok(
+            json!({"enabled": true, "management_cluster": shard.maestro_config.consumer_name, "hcp_namespace": namespace}),
+        )
     };
     rest.answer(&context, StatusCode::OK, outcome.await)
 }

@@ -118,19 +118,21 @@ impl Watch {
     }
 
     fn take(&mut self, batch: &pilothouse_store::Batch) -> Result<(), StoreError> {
-        for (index, change) in batch.changes.iter().enumerate() {
-            let last_of_revision =
-                batch.changes.get(index + 1).is_none_or(|next| next.revision != change.revision);
-            // Whoever comes back with this cursor must still get the rest of the transaction.
-            let told = if last_of_revision { change.revision } else { self.told };
-            let mut shown = shown(Entry::of(change)?).into_iter().peekable();
-            while let Some(change) = shown.next() {
-                // Likewise the rest of what one document tells.
-                let told = if shown.peek().is_none() { told } else { self.told };
-                self.waiting.push_back(line(&Event { cursor: Some(cursor(told)), change }));
-            }
-            self.told = told;
+        let mut changes = Vec::new();
+        for change in &batch.changes {
+            let shown = shown(Entry::of(change)?);
+            changes.extend(shown.into_iter().map(|shown| (change.revision, shown)));
         }
+        let mut changes = changes.into_iter().peekable();
+        while let Some((revision, change)) = changes.next() {
+            // Whoever comes back with a cursor must still get the rest of what one transaction tells; what it does not
+            // tell is no rest.
+            if changes.peek().is_none_or(|(next, _)| *next != revision) {
+                self.told = revision;
+            }
+            self.waiting.push_back(line(&Event { cursor: Some(cursor(self.told)), change }));
+        }
+        self.told = batch.changes.last().map_or(self.told, |last| last.revision);
         Ok(())
     }
 }
@@ -156,7 +158,7 @@ fn shown(entry: Option<Entry>) -> Vec<Change> {
             }
             (None, None) => Vec::new(),
         },
-        None => Vec::new(),
+        Some(Entry::Shard { .. }) | None => Vec::new(),
     }
 }
 

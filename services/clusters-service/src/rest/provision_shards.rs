@@ -1,29 +1,42 @@
-use super::{Context, Extension, Path, Response, Shared, State, StatusCode};
-use pilothouse_clusters_service_api::{
-    AzureShard, BASES, Endpoint, List, MaestroConfig, ProvisionShard, Reference,
+use super::{
+    Bytes, Context, Extension, Path, RawQuery, Response, Shared, State, StatusCode, body, list_query,
 };
+use axum::response::IntoResponse as _;
+use pilothouse_clusters_service_api::{NewProvisionShard, ProvisionShardUpdate};
 
-use crate::config::Shard;
-use crate::refusal::{Refusal, cluster_id};
+use crate::refusal::cluster_id;
 
 pub(super) async fn of_cluster(
     State(rest): Shared,
     Extension(context): Extension<Context>,
     Path(cluster): Path<String>,
 ) -> Response {
-    let outcome = async {
-        let shard = rest.clusters.cluster_shard(&cluster_id(&cluster)?).await?;
-        Ok(shown(shard, &rest.clusters.config.region))
-    };
+    let outcome = async { rest.clusters.cluster_shard(&cluster_id(&cluster)?).await };
     rest.answer(&context, StatusCode::OK, outcome.await)
 }
 
-pub(super) async fn list(State(rest): Shared, Extension(context): Extension<Context>) -> Response {
-    let config = &rest.clusters.config;
-    let items: Vec<_> = config.shards.iter().map(|shard| shown(shard, &config.region)).collect();
-    let size = u32::try_from(items.len()).unwrap_or(u32::MAX);
-    let list = List { kind: "ProvisionShardList".to_owned(), page: 1, size, total: size, items };
-    rest.answer(&context, StatusCode::OK, Ok(list))
+pub(super) async fn list(
+    State(rest): Shared,
+    Extension(context): Extension<Context>,
+    RawQuery(query): RawQuery,
+) -> Response {
+    let outcome = async { rest.clusters.shard_list(&list_query(query.as_deref())?).await };
+    rest.answer(&context, StatusCode::OK, outcome.await)
+}
+
+pub(super) async fn create(
+    State(rest): Shared,
+    Extension(context): Extension<Context>,
+    bytes: Bytes,
+) -> Response {
+    let outcome = async {
+        let new: NewProvisionShard = body(&bytes)?;
+        let made = rest.clusters.shard_create(new).await?;
+        // Now rather than at the next look at all of them: from two on they are asked whether they are there.
+        rest.shards.wake_all();
+        Ok(made)
+    };
+    rest.answer(&context, StatusCode::CREATED, outcome.await)
 }
 
 pub(super) async fn get(
@@ -31,31 +44,34 @@ pub(super) async fn get(
     Extension(context): Extension<Context>,
     Path(id): Path<String>,
 ) -> Response {
-    let config = &rest.clusters.config;
-    let outcome = match config.shard(&id) {
-        Some(shard) => Ok(shown(shard, &config.region)),
-        None => Err(Refusal::NotFound { kind: "Provision shard", id }),
-    };
-    rest.answer(&context, StatusCode::OK, outcome)
+    rest.answer(&context, StatusCode::OK, rest.clusters.shard_get(&id).await)
 }
 
-fn shown(shard: &Shard, region: &str) -> ProvisionShard {
-    ProvisionShard {
-        kind: "ProvisionShard".to_owned(),
-        id: shard.id.clone(),
-        href: format!("{}/provision_shards/{}", BASES[0], shard.id),
-        status: "active".to_owned(),
-        topology: "shared".to_owned(),
-        region: Reference::new(region),
-        cloud_provider: Reference::new("azure"),
-        azure_shard: AzureShard {
-            cx_managed_identities_key_vault_url: shard.managed_identities_key_vault_url.clone(),
-            ..AzureShard::default()
-        },
-        maestro_config: MaestroConfig {
-            consumer_name: shard.consumer.clone(),
-            rest_api_config: Endpoint { url: shard.maestro_rest_url.clone() },
-            grpc_api_config: Endpoint { url: shard.maestro_grpc_url.clone() },
-        },
+pub(super) async fn update(
+    State(rest): Shared,
+    Extension(context): Extension<Context>,
+    Path(id): Path<String>,
+    bytes: Bytes,
+) -> Response {
+    let outcome = async {
+        let update: ProvisionShardUpdate = body(&bytes)?;
+        let changed = rest.clusters.shard_update(&id, &update).await?;
+        rest.shards.wake(id);
+        Ok(changed)
+    };
+    rest.answer(&context, StatusCode::OK, outcome.await)
+}
+
+pub(super) async fn delete(
+    State(rest): Shared,
+    Extension(context): Extension<Context>,
+    Path(id): Path<String>,
+) -> Response {
+    match rest.clusters.shard_delete(&id).await {
+        Ok(()) => {
+            rest.shards.wake_all();
+            StatusCode::NO_CONTENT.into_response()
+        }
+        Err(refusal) => rest.refuse(&context, refusal),
     }
 }

@@ -1,7 +1,7 @@
 //! A stand-in for Maestro: the gRPC source API and the REST paths that are used, over memory. What an agent would
 //! report is told by the test, or made up by the stand-in itself once [`Maestro::play_agent`] was called.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
 use axum::extract::{Path, Request, State};
@@ -26,6 +26,8 @@ pub(crate) struct Maestro {
     log: Mutex<Vec<String>>,
     events: Mutex<broadcast::Sender<proto::CloudEvent>>,
     plays_agent: Mutex<bool>,
+    /// Consumers that nothing arrives at, and nothing comes from.
+    lost: Mutex<BTreeSet<String>>,
     /// How many further changes come too late, because somebody else changes the bundle first.
     interferences: Mutex<usize>,
     pub(crate) switch: Arc<Switch>,
@@ -51,6 +53,7 @@ impl Maestro {
             log: Mutex::default(),
             events: Mutex::new(broadcast::Sender::new(1024)),
             plays_agent: Mutex::new(false),
+            lost: Mutex::default(),
             interferences: Mutex::default(),
             switch,
         })
@@ -72,6 +75,25 @@ impl Maestro {
     /// From now on nothing happens unless the test says so.
     pub(crate) fn leave_agent(&self) {
         *self.plays_agent.lock().unwrap() = false;
+    }
+
+    /// The agent of a consumer is gone.
+    pub(crate) fn lose(&self, consumer: &str) {
+        self.lost.lock().unwrap().insert(consumer.to_owned());
+    }
+
+    /// It is back, and makes up for what it missed.
+    pub(crate) fn find_again(&self, consumer: &str) {
+        self.lost.lock().unwrap().remove(consumer);
+        let all = self.bundles.lock().unwrap().clone();
+        for (name, bundle) in all.into_iter().filter(|(_, bundle)| bundle.consumer == consumer) {
+            if bundle.deleting { self.finish_delete(&name) } else { self.report(&name, all_is_well(&bundle)) }
+        }
+    }
+
+    /// Whether what is sent to a consumer is carried out at once.
+    fn plays(&self, consumer: &str) -> bool {
+        *self.plays_agent.lock().unwrap() && !self.lost.lock().unwrap().contains(consumer)
     }
 
     /// Somebody else changes the next bundle that is to be changed, just before.
@@ -181,8 +203,8 @@ impl Maestro {
             other => panic!("{other:?} is not used"),
         }
         drop(bundles);
-        if *self.plays_agent.lock().unwrap() {
-            let bundle = self.bundle(&name).unwrap();
+        let bundle = self.bundle(&name).unwrap();
+        if self.plays(&bundle.consumer) {
             self.report(&name, all_is_well(&bundle));
         }
         Ok(())
@@ -194,6 +216,7 @@ fn all_is_well(bundle: &Bundle) -> Value {
     let manifest = &bundle.bundle.manifests[0];
     match manifest["kind"].as_str().unwrap() {
         "ManagedCluster" => managed_cluster_report("True"),
+        "ConfigMap" => json!({"conditions": [condition("Applied", "True", "done")], "resourceStatus": []}),
         "ManifestWork" => {
             let inner = manifest["spec"]["workload"]["manifests"].as_array().unwrap();
             let last = inner.last().unwrap();
@@ -345,12 +368,12 @@ async fn bundle_delete(State(maestro): State<Arc<Maestro>>, Path(id): Path<Strin
         let mut bundles = maestro.bundles.lock().unwrap();
         bundles.iter_mut().find(|(_, bundle)| bundle.id == id).map(|(name, bundle)| {
             bundle.deleting = true;
-            name.clone()
+            (name.clone(), bundle.consumer.clone())
         })
     };
-    if let Some(name) = name {
+    if let Some((name, consumer)) = name {
         maestro.log.lock().unwrap().push(format!("Delete {name}"));
-        if *maestro.plays_agent.lock().unwrap() {
+        if maestro.plays(&consumer) {
             maestro.finish_delete(&name);
         }
     }

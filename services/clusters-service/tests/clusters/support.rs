@@ -66,11 +66,22 @@ impl World {
     }
 
     pub(crate) async fn start(&self) -> Running {
+        self.start_with(|_| {}).await
+    }
+
+    /// The same, configured otherwise. Several at once are replicas of one another.
+    pub(crate) async fn start_with(&self, change: impl FnOnce(&mut Config)) -> Running {
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let (sender, receiver) = oneshot::channel();
         let (store, clock) = (self.store.clone(), self.clock.clone());
         let (cloud, maestro) = (self.cloud_address, self.maestro_address);
+        let mut config = Config {
+            cloud: format!("http://{cloud}"),
+            base_zone: Some(base_zone().into()),
+            ..Config::default()
+        };
+        change(&mut config);
         runtime.spawn(async move {
             let shutdown = Shutdown::new();
             let http = ClientBuilder::new(Duration::from_secs(20)).build().unwrap();
@@ -84,11 +95,6 @@ impl World {
                 http,
                 health: Health::new(shutdown.clone()),
                 registry: &mut registry,
-            };
-            let config = Config {
-                cloud: format!("http://{cloud}"),
-                base_zone: Some(base_zone().into()),
-                ..Config::default()
             };
             let service = Service::build(config, deps).await.unwrap();
             sender.send(service.local_address()).unwrap();

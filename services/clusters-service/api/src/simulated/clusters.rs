@@ -284,7 +284,6 @@ pub(super) async fn provision_shard(Shares(shared): Handles, Path(id): Path<Stri
             kind: "ProvisionShard".to_owned(),
             id: "simulated".to_owned(),
             href: format!("{}/provision_shards/simulated", BASES[0]),
-            status: "active".to_owned(),
             topology: "shared".to_owned(),
             region,
             cloud_provider: Reference::new("azure"),
