@@ -15,6 +15,7 @@
 //!
 //! Nothing here knows the clock, the store or HTTP.
 
+mod availability;
 mod forms;
 pub mod hub;
 mod invalid;
@@ -35,6 +36,7 @@ mod vm_size;
 mod wire;
 mod zero;
 
+pub use self::availability::{AVAILABILITY_TAG, SINGLE_REPLICA, availability};
 pub use self::invalid::{FieldError, Invalid};
 pub use self::name::{ClusterName, ExternalAuthName, NodePoolName};
 pub use self::payload::{PAYLOAD_TAG, payload};

@@ -50,7 +50,7 @@ pub(crate) fn cluster(
     }
     tags::check(&cluster.tags, problems);
     tags::check_experimental(&cluster.tags, *rules, problems);
-    tags::check_payload(&cluster.tags, existing.map(|existing| &existing.tags), problems);
+    tags::check_choices(&cluster.tags, existing.map(|existing| &existing.tags), problems);
     let hub::ClusterSpec {
         version: profile,
         network,

@@ -2,6 +2,7 @@ use std::collections::BTreeMap;
 
 use pilothouse_arm::TagProblem;
 
+use crate::availability::{AVAILABILITIES, AVAILABILITY_TAG, availability};
 use crate::invalid::Problems;
 use crate::payload::{PAYLOAD_TAG, PAYLOADS, payload};
 use crate::release::Release;
@@ -35,21 +36,33 @@ pub(super) fn check(tags: &BTreeMap<String, String>, problems: &mut Problems) {
     }
 }
 
-/// The payload is chosen once: what one of them keeps, the other cannot read.
-pub(super) fn check_payload(
+/// Payload and availability are chosen once: what one payload keeps, the other cannot read, and no members are added to a
+/// store that was made to be one.
+pub(super) fn check_choices(
     tags: &BTreeMap<String, String>,
     existing: Option<&BTreeMap<String, String>>,
     problems: &mut Problems,
 ) {
-    let (target, asked) = (format!("tags[{PAYLOAD_TAG}]"), payload(tags));
-    if let Some(running) = existing.map(payload)
+    check_choice(PAYLOAD_TAG, &PAYLOADS, payload, (tags, existing), problems);
+    check_choice(AVAILABILITY_TAG, &AVAILABILITIES, availability, (tags, existing), problems);
+}
+
+fn check_choice(
+    tag: &str,
+    choices: &[&str],
+    of: fn(&BTreeMap<String, String>) -> Option<&str>,
+    (tags, existing): (&BTreeMap<String, String>, Option<&BTreeMap<String, String>>),
+    problems: &mut Problems,
+) {
+    let (target, asked) = (format!("tags[{tag}]"), of(tags));
+    if let Some(running) = existing.map(of)
         && running != asked
     {
         let running = running.map_or_else(|| "not there".to_owned(), |running| format!("'{running}'"));
         let why = format!("it is {running} since the cluster was made, and stays; make another cluster");
         problems.forbidden(target, why);
-    } else if let Some(asked) = asked.filter(|asked| !PAYLOADS.contains(asked)) {
-        problems.unsupported(target, asked, &PAYLOADS);
+    } else if let Some(asked) = asked.filter(|asked| !choices.contains(asked)) {
+        problems.unsupported(target, asked, choices);
     }
 }
 

@@ -361,6 +361,15 @@ fn tags_have_their_limits() {
         ),
         ("/tags", json!({"aro-hcp.experimental.cluster.nonsense": "x"}), None),
         ("/tags", json!({"Pilothouse.payload": "upstream"}), None),
+        ("/tags", json!({"Pilothouse.availability": "HighlyAvailable"}), None),
+        (
+            "/tags",
+            json!({"pilothouse.availability": "Always"}),
+            Some((
+                "tags[pilothouse.availability]",
+                "Unsupported value: \"Always\": supported values: \"HighlyAvailable\", \"SingleReplica\"",
+            )),
+        ),
         (
             "/tags",
             json!({"pilothouse.payload": "heavy"}),
@@ -373,15 +382,19 @@ fn tags_have_their_limits() {
     check(cluster_body, rows, put);
 }
 
-/// What one payload keeps, the other cannot read.
+/// What one payload keeps, the other cannot read; nor are there members to be added to a store that has one.
 #[test]
-fn the_payload_of_a_cluster_stays_what_it_was_when_it_was_made() {
-    let tag = "pilothouse.payload";
+fn what_was_chosen_when_a_cluster_was_made_stays() {
+    stays("pilothouse.payload", "Pilothouse.Payload", "upstream", "light");
+    stays("pilothouse.availability", "Pilothouse.Availability", "HighlyAvailable", "SingleReplica");
+}
+
+fn stays(tag: &str, cased: &str, chosen: &str, other: &str) {
     let mut existing = cluster();
-    existing.tags.insert(tag.to_owned(), "upstream".to_owned());
+    existing.tags.insert(tag.to_owned(), chosen.to_owned());
     for (tags, allowed) in [
-        (json!({"Pilothouse.Payload": "upstream", "other": "x"}), true),
-        (json!({(tag): "light"}), false),
+        (json!({(cased): chosen, "other": "x"}), true),
+        (json!({(tag): other}), false),
         (json!({"other": "x"}), false),
     ] {
         let mut body = cluster_body();
@@ -393,7 +406,8 @@ fn the_payload_of_a_cluster_stays_what_it_was_when_it_was_made() {
             false => {
                 let problems = problems(found);
                 assert_eq!(problems[0].0, format!("tags[{tag}]"), "{tags}");
-                assert!(problems[0].1.contains("'upstream' since the cluster was made"), "{problems:?}");
+                let expected = format!("'{chosen}' since the cluster was made");
+                assert!(problems[0].1.contains(&expected), "{problems:?}");
             }
         }
     }

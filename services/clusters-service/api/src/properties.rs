@@ -8,6 +8,10 @@ pub const OPERATION_ID: &str = "rp_operation_id";
 /// sent, the management cluster decides.
 pub const PAYLOAD: &str = "payload";
 
+/// Whether every part of a cluster's control plane runs once: `true`, which is also what is done where it is not sent, or
+/// `false`, for several of each. Chosen when it is made.
+pub const SINGLE_REPLICA: &str = "hosted_cluster_single_replica";
+
 /// The id that follows the work through every process. A request's `x-ms-correlation-request-id` header is kept
 /// here when the property is not sent.
 pub const CORRELATION_ID: &str = "correlation_id";

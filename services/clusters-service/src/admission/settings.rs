@@ -11,6 +11,7 @@ use crate::refusal::Refusal;
 
 /// More than a week is no limit any more.
 const LONGEST_DRAIN: u32 = 10_080;
+const SINGLE_REPLICA_FIELD: &str = "properties.hosted_cluster_single_replica";
 
 /// What a new cluster says of all of them.
 pub(super) fn check(new: &NewCluster) -> Result<(), Refusal> {
@@ -20,6 +21,7 @@ pub(super) fn check(new: &NewCluster) -> Result<(), Refusal> {
         return Err(Refusal::not_yet("fips", problem));
     }
     payload(&new.properties)?;
+    availability(&new.properties)?;
     drain(new.node_drain_grace_period.as_ref())?;
     access(new.api.cidr_block_access.as_ref())?;
     mirrors(new.registry_config.as_ref())?;
@@ -36,16 +38,30 @@ fn payload(properties: &BTreeMap<String, String>) -> Result<(), Refusal> {
     }
 }
 
-/// What one payload keeps, the other cannot read.
-pub(super) fn same_payload(
+fn availability(properties: &BTreeMap<String, String>) -> Result<(), Refusal> {
+    match properties.get(properties::SINGLE_REPLICA).map(String::as_str) {
+        None | Some("true" | "false") => Ok(()),
+        Some(other) => {
+            let problem = format!("`{other}` is neither `true` nor `false`");
+            Err(Refusal::field(SINGLE_REPLICA_FIELD, problem))
+        }
+    }
+}
+
+/// What one payload keeps, the other cannot read; nor can members be added to what was made to be one.
+pub(super) fn same_choices(
     before: &BTreeMap<String, String>,
     update: &BTreeMap<String, String>,
 ) -> Result<(), Refusal> {
-    let (running, asked) = (before.get(properties::PAYLOAD), update.get(properties::PAYLOAD));
-    if asked.is_none() || asked == running {
-        return Ok(());
+    let choices =
+        [(properties::PAYLOAD, "properties.payload"), (properties::SINGLE_REPLICA, SINGLE_REPLICA_FIELD)];
+    for (name, field) in choices {
+        let (running, asked) = (before.get(name), update.get(name));
+        if asked.is_some() && asked != running {
+            return Err(Refusal::field(field, "it is chosen when a cluster is made; make another one"));
+        }
     }
-    Err(Refusal::field("properties.payload", "it is chosen when a cluster is made; make another one"))
+    Ok(())
 }
 
 pub(super) fn drain(period: Option<&GracePeriod>) -> Result<(), Refusal> {

@@ -13,7 +13,7 @@ pub(crate) fn cluster_update(
     node_pools: &[NodePool],
     config: &Config,
 ) -> Result<ClusterUpdate, Refusal> {
-    settings::same_payload(&cluster.properties, &update.properties)?;
+    settings::same_choices(&cluster.properties, &update.properties)?;
     settings::drain(update.node_drain_grace_period.as_ref())?;
     settings::access(update.api.as_ref().and_then(|api| api.cidr_block_access.as_ref()))?;
     settings::mirrors(update.registry_config.as_ref())?;
@@ -30,7 +30,7 @@ pub(crate) fn cluster_update(
 }
 
 /// Never back, one minor at a time, and not away from the nodes.
-fn upgrade(
+pub(super) fn upgrade(
     wanted: Version,
     current: &Version,
     node_pools: &[NodePool],

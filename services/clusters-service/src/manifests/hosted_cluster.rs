@@ -35,8 +35,8 @@ pub(super) fn manifest(
         release: Release { image: release_image(record, general) },
         infra_id: Some(cluster.id.to_string()),
         platform: platform(record),
-        controller_availability_policy: AvailabilityPolicy::SingleReplica,
-        infrastructure_availability_policy: AvailabilityPolicy::SingleReplica,
+        controller_availability_policy: availability(record),
+        infrastructure_availability_policy: availability(record),
         dns: Dns { base_domain: cluster.dns.base_domain.clone(), ..Dns::default() },
         networking: networking(record),
         services,
@@ -60,6 +60,14 @@ pub(super) fn manifest(
         annotations.insert(PAYLOAD_ANNOTATION.to_owned(), payload.clone());
     }
     serde_json::to_value(hosted_cluster)
+}
+
+/// Every part once, unless it was asked for otherwise.
+fn availability(record: &ClusterRecord) -> AvailabilityPolicy {
+    match record.cluster.properties.get(properties::SINGLE_REPLICA).map(String::as_str) {
+        Some("false") => AvailabilityPolicy::HighlyAvailable,
+        _ => AvailabilityPolicy::SingleReplica,
+    }
 }
 
 /// Config maps in the namespace of a hosted cluster.

@@ -36,6 +36,18 @@ fn hosted_cluster(record: &ClusterRecord) -> (Value, Work) {
 }
 
 #[test]
+fn every_part_runs_once_unless_it_was_asked_for_otherwise() {
+    let policies = |body: Value| {
+        let (spec, _) = hosted_cluster(&cluster(body));
+        [spec["controllerAvailabilityPolicy"].clone(), spec["infrastructureAvailabilityPolicy"].clone()]
+    };
+    let chosen = |value: &str| json!({"properties": {"hosted_cluster_single_replica": value}});
+    assert_eq!(policies(json!({})), [json!("SingleReplica"), json!("SingleReplica")]);
+    assert_eq!(policies(chosen("true")), [json!("SingleReplica"), json!("SingleReplica")]);
+    assert_eq!(policies(chosen("false")), [json!("HighlyAvailable"), json!("HighlyAvailable")]);
+}
+
+#[test]
 fn the_payload_is_an_annotation_where_it_was_chosen() {
     let annotation = |settings: Value| {
         let (_, work) = hosted_cluster(&cluster(settings));

@@ -65,10 +65,16 @@ pub(crate) fn cluster_new(work: Work<'_>, within: Environment<'_>, cluster: &hub
     }
 }
 
-/// Who asks, and for which programs.
+/// Who asks, for which programs, and how often each of them.
 fn properties(work: Work<'_>, cluster: &hub::Cluster) -> BTreeMap<String, String> {
-    let chosen = pilothouse_api::payload(&cluster.tags);
-    let chosen = chosen.map(|payload| (clusters_service::properties::PAYLOAD.to_owned(), payload.to_owned()));
+    let payload = pilothouse_api::payload(&cluster.tags);
+    let payload = payload.map(|payload| (clusters_service::properties::PAYLOAD, payload.to_owned()));
+    let availability = pilothouse_api::availability(&cluster.tags);
+    let availability = availability.map(|availability| {
+        let single = availability == pilothouse_api::SINGLE_REPLICA;
+        (clusters_service::properties::SINGLE_REPLICA, single.to_string())
+    });
+    let chosen = payload.into_iter().chain(availability).map(|(name, value)| (name.to_owned(), value));
     work.properties().into_iter().chain(chosen).collect()
 }
 
