@@ -17,10 +17,12 @@ mod external_auth;
 mod node_pool;
 mod settings;
 mod update;
+mod upgrade;
 
 pub(crate) use external_auth::{external_auth, external_auth_update};
 pub(crate) use node_pool::{node_pool, node_pool_update};
 pub(crate) use update::cluster_update;
+pub(crate) use upgrade::{control_plane_upgrade, node_pool_upgrade};
 
 /// How many minors the nodes may be behind their control plane; more than ARM allows is never asked for.
 const LARGEST_SKEW: u32 = 2;
@@ -235,6 +237,9 @@ mod tests {
             ("version.id", |new| new.version = Version::of_number("4.20.99")),
             ("azure.subnet_resource_id", |new| new.azure.subnet_resource_id = Some(String::new())),
             ("fips", |new| new.fips = Some(true)),
+            ("properties.hosted_cluster_single_replica", |new| {
+                new.properties.insert(properties::SINGLE_REPLICA.into(), "maybe".into());
+            }),
             ("node_drain_grace_period.unit", |new| {
                 new.node_drain_grace_period = Some(GracePeriod { value: 1, unit: "hours".into() });
             }),

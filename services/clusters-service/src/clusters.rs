@@ -22,6 +22,9 @@ use crate::{admission, catalogue, cluster_id, prefix};
 mod external_auths;
 mod shards;
 mod update;
+mod upgrade_policies;
+
+pub(crate) use upgrade_policies::Upgraded;
 
 /// How often a creation starts over because somebody else took what it had chosen.
 const ATTEMPTS: usize = 10;
@@ -217,13 +220,11 @@ impl Clusters {
         query: ListQuery,
     ) -> Result<List<NodePool>, Refusal> {
         self.cluster_record(cluster).await?;
-        if query.search.is_some() || query.order.is_some() {
-            let problem = "node pools are listed by their cluster only, in the order of their ids".to_owned();
-            return Err(Refusal::Query { name: "search", problem });
-        }
+        let search = query.search.as_deref().filter(|text| !text.trim().is_empty());
+        let expression = search.map(|text| Expression::parse(text, Subject::NodePools)).transpose()?;
         let stored = self.records.node_pool_list(cluster).await?;
         let node_pools = stored.into_iter().map(|stored| stored.value.node_pool);
-        list("NodePoolList", node_pools, None, &query, Subject::Clusters)
+        list("NodePoolList", node_pools, expression.as_ref(), &query, Subject::NodePools)
     }
 
     /// Asks for a node pool to be changed. The same operation again changes nothing.

@@ -119,6 +119,7 @@ impl ClusterController {
             shard,
             lost: lost.as_deref(),
             settings: &self.settings,
+            config: &self.config,
             deadlines: &self.config.deadlines,
             now: self.clock.now(),
         };
@@ -169,7 +170,7 @@ impl ClusterController {
     }
 
     async fn execute(&self, id: &ClusterId, documents: &Documents, plan: &Plan) -> Result<Round, TaskError> {
-        let mut again = false;
+        let mut again = plan.again;
         for action in &plan.actions {
             debug!(cluster = %id, ?action, "acting");
             self.metrics.acted(action);

@@ -22,6 +22,7 @@ mod failure;
 mod node_pools;
 #[cfg(test)]
 mod tests;
+mod upgrades;
 
 pub(crate) use failure::{Step, after_failure};
 
@@ -36,6 +37,7 @@ pub(crate) struct World<'a> {
     /// Why nothing can be expected of the management cluster now, if that is so.
     pub(crate) lost: Option<&'a str>,
     pub(crate) settings: &'a Settings,
+    pub(crate) config: &'a Config,
     pub(crate) deadlines: &'a Deadlines,
     pub(crate) now: Timestamp,
 }
@@ -50,6 +52,8 @@ pub(crate) struct Plan {
     pub(crate) node_pools: Vec<NodePoolRecord>,
     /// When to look again if nothing happens before: a deadline.
     pub(crate) look_again: Option<Timestamp>,
+    /// Whether something else is wanted now, so that there is more to plan at once.
+    pub(crate) again: bool,
 }
 
 /// One idempotent thing to do.
@@ -94,6 +98,7 @@ impl Plan {
             cluster: world.cluster.clone(),
             node_pools: world.node_pools.to_vec(),
             look_again: None,
+            again: false,
         }
     }
 

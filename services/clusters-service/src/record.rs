@@ -6,14 +6,17 @@
 use jiff::Timestamp;
 use pilothouse_clusters_service_api::{
     Cluster, ClusterState, ClusterUpdate, ExternalAuthId, NodePool, NodePoolStateValue, NodePoolUpdate,
+    Version,
 };
 use serde::{Deserialize, Serialize};
 
 mod external_auth;
 mod shard;
+mod upgrade_policy;
 
 pub(crate) use external_auth::ExternalAuthRecord;
 pub(crate) use shard::{Health, ShardRecord, Usage};
+pub(crate) use upgrade_policy::{Outcome, Target, UpgradePolicies};
 
 /// The form of these documents.
 const SCHEMA: u32 = 1;
@@ -34,6 +37,9 @@ pub(crate) struct ClusterRecord {
     /// Issuers of tokens that it is to trust.
     #[serde(default)]
     pub(crate) external_auths: Vec<ExternalAuthRecord>,
+    /// Changes of its version.
+    #[serde(default)]
+    pub(crate) upgrade_policies: UpgradePolicies,
     /// Set once its deletion was asked for, and never taken back.
     pub(crate) deletion: Option<Deletion>,
     /// Whether the cloud's resources are there.
@@ -55,6 +61,9 @@ pub(crate) struct NodePoolRecord {
     pub(crate) update: Option<Origin>,
     /// Set once its deletion was asked for, and never taken back.
     pub(crate) deletion: Option<Deletion>,
+    /// Changes of its version.
+    #[serde(default)]
+    pub(crate) upgrade_policies: UpgradePolicies,
 }
 
 /// What asked for a resource.
@@ -91,6 +100,7 @@ impl ClusterRecord {
             origin,
             update: None,
             external_auths: Vec::new(),
+            upgrade_policies: UpgradePolicies::default(),
             deletion: None,
             cloud_prepared: false,
             since,
@@ -121,6 +131,11 @@ impl ClusterRecord {
         }
         after.properties.extend(update.properties.clone());
         self.update = Some(origin.clone());
+        if before.version.number() != self.cluster.version.number() {
+            let target = Target::control_plane(&self.cluster);
+            let version = self.cluster.version.number().unwrap_or_default();
+            self.upgrade_policies.begun_directly(&target, version, origin, now);
+        }
         match before.state {
             ClusterState::Validating | ClusterState::Pending | ClusterState::Installing => {}
             _ => {
@@ -130,6 +145,14 @@ impl ClusterRecord {
             }
         }
         true
+    }
+
+    /// Takes over another version, whose time has come.
+    pub(crate) fn begin_upgrade(&mut self, version: Version, origin: &Origin, now: Timestamp) {
+        let description = format!("its upgrade to {} begins", version.number().unwrap_or_default());
+        self.cluster.version = version;
+        self.update = Some(origin.clone());
+        self.enter(ClusterState::Updating, description, now);
     }
 
     /// What asked for it to be as it is now: the id to follow in its manifests.
@@ -184,6 +207,7 @@ impl ClusterRecord {
         // Only a request brings a cluster to this state; one that failed may be asked for again as it is.
         let entered = |record: &Self| record.cluster.state == ClusterState::Updating;
         asked(self) != asked(before)
+            || self.upgrade_policies.requests() != before.upgrade_policies.requests()
             || (!fewer && auths(self) != auths(before))
             || (entered(self) && !entered(before))
     }
@@ -191,7 +215,8 @@ impl ClusterRecord {
 
 impl NodePoolRecord {
     pub(crate) fn new(node_pool: NodePool, origin: Origin) -> Self {
-        Self { schema: SCHEMA, node_pool, origin, update: None, deletion: None }
+        let upgrade_policies = UpgradePolicies::default();
+        Self { schema: SCHEMA, node_pool, origin, update: None, deletion: None, upgrade_policies }
     }
 
     /// Takes over a change that an operation asks for; false if there is nothing to change, or the operation asked before.
@@ -229,6 +254,11 @@ impl NodePoolRecord {
         }
         after.properties.extend(properties);
         self.update = Some(origin.clone());
+        if before.version.number() != self.node_pool.version.number() {
+            let target = Target::node_pool(&self.node_pool);
+            let version = self.node_pool.version.number().unwrap_or_default();
+            self.upgrade_policies.begun_directly(&target, version, origin, now);
+        }
         match state {
             NodePoolStateValue::Validating | NodePoolStateValue::Pending | NodePoolStateValue::Installing => {
             }
@@ -240,6 +270,14 @@ impl NodePoolRecord {
     /// What asked for it to be as it is now: the id to follow in its manifests.
     pub(crate) fn latest_origin(&self) -> &Origin {
         self.update.as_ref().unwrap_or(&self.origin)
+    }
+
+    /// Takes over another version, whose time has come.
+    pub(crate) fn begin_upgrade(&mut self, version: Version, origin: &Origin, now: Timestamp) {
+        let message = format!("its upgrade to {} begins", version.number().unwrap_or_default());
+        self.node_pool.version = version;
+        self.update = Some(origin.clone());
+        self.enter(NodePoolStateValue::ValidatingUpdate, message, now);
     }
 
     /// Enters a state, or stays in it, for a reason in words.
@@ -263,6 +301,8 @@ impl NodePoolRecord {
         // Only a request brings a pool to this state; one that failed may be asked for again as it is.
         let entered =
             |record: &Self| record.node_pool.status.state.value == NodePoolStateValue::ValidatingUpdate;
-        asked(self) != asked(before) || (entered(self) && !entered(before))
+        asked(self) != asked(before)
+            || self.upgrade_policies.requests() != before.upgrade_policies.requests()
+            || (entered(self) && !entered(before))
     }
 }

@@ -26,6 +26,7 @@ mod events;
 mod external_auths;
 mod node_pools;
 mod provision_shards;
+mod upgrade_policies;
 mod versions;
 
 /// What handlers share.
@@ -48,7 +49,9 @@ pub(crate) fn router(rest: Rest, stack: Stack) -> Router {
         .route("/clusters/{cluster}/hypershift", get(clusters::hypershift))
         .route("/clusters/{cluster}/provision_shard", get(provision_shards::of_cluster))
         .route("/clusters/{cluster}/inflight_checks", get(clusters::inflight_checks))
-        .route("/clusters/{cluster}/control_plane_upgrade_policies", get(clusters::upgrade_policies))
+        .merge(upgrades("/clusters/{cluster}/control_plane_upgrade_policies"))
+        // What they are called where there is nothing but clusters to upgrade.
+        .merge(upgrades("/clusters/{cluster}/upgrade_policies"))
         .route(
             "/clusters/{cluster}/external_auth_config/external_auths",
             get(external_auths::list).post(external_auths::create),
@@ -65,7 +68,13 @@ pub(crate) fn router(rest: Rest, stack: Stack) -> Router {
         .route("/clusters/{cluster}/node_pools/{node_pool}/status", get(node_pools::status))
         .route(
             "/clusters/{cluster}/node_pools/{node_pool}/upgrade_policies",
-            get(node_pools::upgrade_policies),
+            get(upgrade_policies::of_node_pool_list).post(upgrade_policies::of_node_pool_create),
+        )
+        .route(
+            "/clusters/{cluster}/node_pools/{node_pool}/upgrade_policies/{policy}",
+            get(upgrade_policies::of_node_pool_get)
+                .patch(upgrade_policies::of_node_pool_update)
+                .delete(upgrade_policies::of_node_pool_delete),
         )
         .route("/versions", get(versions::list))
         .route("/versions/{version}", get(versions::get))
@@ -89,6 +98,14 @@ pub(crate) fn router(rest: Rest, stack: Stack) -> Router {
         router.fallback(no_such_path).method_not_allowed_fallback(method_not_allowed).with_state(rest);
     // Around everything, because a path has to be put in order before it is routed.
     Router::new().fallback_service(stack.around(router)).layer(map_request(collapse_slashes))
+}
+
+/// The upgrades of control planes, below this path.
+fn upgrades(path: &str) -> Router<Arc<Rest>> {
+    Router::new().route(path, get(upgrade_policies::list).post(upgrade_policies::create)).route(
+        &format!("{path}/{{policy}}"),
+        get(upgrade_policies::get).patch(upgrade_policies::update).delete(upgrade_policies::delete),
+    )
 }
 
 async fn no_such_path(State(rest): Shared, Extension(context): Extension<Context>, uri: Uri) -> Response {

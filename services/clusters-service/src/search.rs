@@ -1,4 +1,4 @@
-//! The expressions of `search`: which clusters, or versions, a caller wants to see.
+//! The expressions of `search`: which clusters, or other things, a caller wants to see.
 //!
 //! The language is the one other OCM services use: `field = 'value'`, `!= <> < <= > >=`, `[not] like`, `[not] ilike`,
 //! `[not] in (…)`, `[not] between a and b`, `is [not] null`, joined by `not`, `and`, `or` and parentheses. Keywords are
@@ -70,6 +70,8 @@ pub(crate) enum Subject {
     Clusters,
     Versions,
     Shards,
+    NodePools,
+    UpgradePolicies,
 }
 
 /// The fields of clusters that can be searched by and sorted by. Below `properties` any name may stand.
@@ -109,6 +111,29 @@ const OF_SHARDS: &[&[&str]] = &[
     &["cloud_provider", "id"],
     &["health", "state"],
     &["maestro_config", "consumer_name"],
+];
+
+/// The same of node pools.
+const OF_NODE_POOLS: &[&[&str]] = &[
+    &["id"],
+    &["creation_timestamp"],
+    &["auto_repair"],
+    &["availability_zone"],
+    &["subnet"],
+    &["version", "id"],
+    &["status", "state", "value"],
+    &["azure_node_pool", "resource_name"],
+    &["azure_node_pool", "vm_size"],
+];
+
+/// What upgrades can be sorted by.
+const OF_UPGRADE_POLICIES: &[&[&str]] = &[
+    &["id"],
+    &["version"],
+    &["creation_timestamp"],
+    &["last_update_timestamp"],
+    &["next_run"],
+    &["state", "value"],
 ];
 
 impl Expression {
@@ -164,6 +189,8 @@ impl Subject {
             Self::Clusters => OF_CLUSTERS,
             Self::Versions => OF_VERSIONS,
             Self::Shards => OF_SHARDS,
+            Self::NodePools => OF_NODE_POOLS,
+            Self::UpgradePolicies => OF_UPGRADE_POLICIES,
         }
     }
 

@@ -12,6 +12,7 @@ use crate::{
 mod break_glass_credentials;
 mod external_auths;
 mod provision_shards;
+mod upgrade_policies;
 
 /// Talks to Clusters Service. A cheap handle over one pool of connections.
 ///

@@ -72,7 +72,9 @@ pub use settings::{
     AllowMode, Autoscaler, CidrBlockAccess, CidrBlockAllow, GracePeriod, ImageDigestMirror, ImageRegistry,
     Ingress, Ingresses, RegistryConfig, ResourceLimits, Switch,
 };
-pub use upgrade_policy::{UpgradePolicy, UpgradePolicyState, UpgradePolicyStateValue};
+pub use upgrade_policy::{
+    NewUpgradePolicy, UpgradePolicy, UpgradePolicyState, UpgradePolicyStateValue, UpgradePolicyUpdate,
+};
 pub use version::Version;
 
 /// Where the API begins. Ids and answers are the same below both.

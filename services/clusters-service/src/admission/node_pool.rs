@@ -71,7 +71,7 @@ pub(crate) fn node_pool_update(
 }
 
 /// A version that nodes of this control plane can run: not newer, and not too old.
-fn fitting(version: Version, limit: &Version, config: &Config) -> Result<Version, Refusal> {
+pub(super) fn fitting(version: Version, limit: &Version, config: &Config) -> Result<Version, Refusal> {
     let version = served(version, config, "version.id")?;
     if numbers(&version) > numbers(limit) {
         let problem = format!("`{}` is newer than its cluster's `{}`", version.id, limit.id);

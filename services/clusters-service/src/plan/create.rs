@@ -3,7 +3,7 @@
 use pilothouse_arm::Failure;
 use pilothouse_clusters_service_api::ClusterState;
 
-use super::{Action, Plan, World, external_auths, node_pools, plus};
+use super::{Action, Plan, World, external_auths, node_pools, plus, upgrades};
 use crate::manifests::{self, NotWritten, VERSION_FEEDBACK, VERSION_STATE_FEEDBACK};
 use crate::observed::{Bundle, Report};
 use crate::record::ClusterRecord;
@@ -28,6 +28,10 @@ pub(super) fn plan(world: &World<'_>) -> Result<Plan, NotWritten> {
         prepare_cloud(world, &mut plan);
         return Ok(plan);
     }
+    if upgrades::begin(world, &mut plan) {
+        plan.again = true;
+        return Ok(plan);
+    }
     plan.cluster.cluster.status.dns_ready = true;
     let work = manifests::cluster_work(world.cluster, world.shard, world.settings)?;
     let hosted = world.ensure(&mut plan, work).map(|bundle| bundle.nested_report("HostedCluster"));
@@ -38,6 +42,7 @@ pub(super) fn plan(world: &World<'_>) -> Result<Plan, NotWritten> {
     let pools_applied = node_pools::plan(world, &mut plan, hosted.applied)?;
     judge(world, &mut plan, &hosted, &managed.unwrap_or_default(), pools_applied);
     external_auths::judge(world, &mut plan, &hosted);
+    upgrades::judge(world, &mut plan);
     Ok(plan)
 }
 

@@ -64,6 +64,7 @@ impl Model {
             shard: &self.config.shards[0],
             lost: None,
             settings: &self.settings,
+            config: &self.config,
             deadlines: &self.config.deadlines,
             now: self.now,
         };
@@ -76,7 +77,7 @@ impl Model {
             let plan = self.plan();
             self.cluster = plan.cluster;
             self.node_pools = plan.node_pools;
-            if plan.actions.is_empty() {
+            if plan.actions.is_empty() && !plan.again {
                 return;
             }
             for action in plan.actions {

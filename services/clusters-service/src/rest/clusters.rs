@@ -3,7 +3,7 @@ use super::{
     list_query, mode,
 };
 use axum::response::IntoResponse as _;
-use pilothouse_clusters_service_api::{ClusterUpdate, InflightCheck, List, NewCluster, UpgradePolicy};
+use pilothouse_clusters_service_api::{ClusterUpdate, InflightCheck, List, NewCluster};
 use serde_json::json;
 
 use crate::refusal::cluster_id;
@@ -89,19 +89,6 @@ pub(super) async fn inflight_checks(
     let outcome = async {
         rest.clusters.cluster_get(&cluster_id(&id)?).await?;
         Ok(List::<InflightCheck>::empty("InflightCheckList"))
-    };
-    rest.answer(&context, StatusCode::OK, outcome.await)
-}
-
-/// A change of version is asked for in the cluster itself; there are no policies beside it.
-pub(super) async fn upgrade_policies(
-    State(rest): Shared,
-    Extension(context): Extension<Context>,
-    Path(id): Path<String>,
-) -> Response {
-    let outcome = async {
-        rest.clusters.cluster_get(&cluster_id(&id)?).await?;
-        Ok(List::<UpgradePolicy>::empty("ControlPlaneUpgradePolicyList"))
     };
     rest.answer(&context, StatusCode::OK, outcome.await)
 }

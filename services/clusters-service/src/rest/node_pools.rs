@@ -3,14 +3,12 @@ use super::{
     list_query, mode,
 };
 use axum::response::IntoResponse as _;
-use pilothouse_clusters_service_api::{
-    InvalidId, List, NewNodePool, NodePoolId, NodePoolUpdate, UpgradePolicy,
-};
+use pilothouse_clusters_service_api::{InvalidId, NewNodePool, NodePoolId, NodePoolUpdate};
 
 use crate::refusal::{Refusal, cluster_id};
 
 /// An id that is none is the id of nothing.
-fn node_pool_id(text: &str) -> Result<NodePoolId, Refusal> {
+pub(super) fn node_pool_id(text: &str) -> Result<NodePoolId, Refusal> {
     text.parse().map_err(|_: InvalidId| Refusal::node_pool_not_found(text))
 }
 
@@ -56,19 +54,6 @@ pub(super) async fn status(
 ) -> Response {
     let outcome =
         async { Ok(rest.clusters.node_pool_get(&cluster_id(&cluster)?, &node_pool_id(&id)?).await?.status) };
-    rest.answer(&context, StatusCode::OK, outcome.await)
-}
-
-/// A change of version is asked for in the node pool itself; there are no policies beside it.
-pub(super) async fn upgrade_policies(
-    State(rest): Shared,
-    Extension(context): Extension<Context>,
-    Path((cluster, id)): Path<(String, String)>,
-) -> Response {
-    let outcome = async {
-        rest.clusters.node_pool_get(&cluster_id(&cluster)?, &node_pool_id(&id)?).await?;
-        Ok(List::<UpgradePolicy>::empty("NodePoolUpgradePolicyList"))
-    };
     rest.answer(&context, StatusCode::OK, outcome.await)
 }
 

@@ -13,4 +13,5 @@ mod scaling;
 mod shards;
 mod support;
 mod switch;
+mod upgrades;
 mod watch;
