@@ -21,6 +21,9 @@ use crate::progress::{self, BACKEND, CLUSTERS_SERVICE, Observed, Phase};
 /// How often Clusters Service is asked again by an operation that it did not answer.
 const ASK_AGAIN: Policy = Policy::RECONCILE_ERROR;
 
+/// The code of what failed because no management cluster has room.
+const NO_CAPACITY: &str = "NoCapacity";
+
 /// One operation within a pass.
 pub(super) struct Work<'a> {
     pub(super) pass: &'a Operations,
@@ -184,14 +187,21 @@ impl<'a> Work<'a> {
 
     /// Clusters Service said no, which asking again does not change.
     fn refused(&mut self, object: &str, source: &clusters_service::Error) {
+        let start_over = progress::start_over(self.operation.request);
+        let (code, remedy) = match source.body() {
+            Some(_) if source.is_out_of_capacity() => {
+                (NO_CAPACITY, format!("wait until there is room in the region, {start_over}"))
+            }
+            Some(body) => (body.code.as_str(), format!("{start_over}, with what is accepted")),
+            None => ("ClustersServiceRefused", format!("{start_over}, with what is accepted")),
+        };
         let failure = Failure {
             step: 4,
             component: CLUSTERS_SERVICE.to_owned(),
             object: object.to_owned(),
             observed: Chain(source).to_string(),
-            remedy: format!("{}, with what is accepted", progress::start_over(self.operation.request)),
+            remedy,
         };
-        let code = source.body().map_or("ClustersServiceRefused", |body| body.code.as_str());
         let now = self.now();
         progress::fail(&mut self.operation, code, failure, now);
     }

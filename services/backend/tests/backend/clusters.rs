@@ -1,7 +1,7 @@
 use jiff::Timestamp;
 use pilothouse_arm::ProvisioningState::{Accepted, Deleting, Failed, Provisioning, Succeeded, Updating};
-use pilothouse_clusters_service_api::ClusterState;
 use pilothouse_clusters_service_api::simulated::{Fault, Mode};
+use pilothouse_clusters_service_api::{ClusterState, PROVISION_SHARD};
 use pilothouse_runtime::Clock;
 use pilothouse_test_support::eventually;
 use rstest::rstest;
@@ -143,14 +143,21 @@ async fn a_failure_arrives_with_its_cause(#[values(Engine::Sqlite, Engine::Postg
 #[tokio::test(flavor = "multi_thread")]
 async fn a_creation_that_clusters_service_refuses_fails_with_what_it_said(
     #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
+    // What it says of a region that is full is no reason to ask again and again.
+    #[values((400, None, "CLUSTERS-MGMT-400"), (503, Some(PROVISION_SHARD), "NoCapacity"))] said: (
+        u16,
+        Option<&'static str>,
+        &str,
+    ),
 ) {
     let Some(rig) = Rig::new(engine, Mode::Explicit).await else { return };
-    let fault = Fault::Refuse { status: 400, target: None, message: "there is no room for it" };
+    let (status, target, code) = said;
+    let fault = Fault::Refuse { status, target, message: "there is no room for it" };
     rig.service.inject(fault, |call| call.is_creation());
     let backend = rig.backend().await;
     let operation = rig.put_cluster("First").await;
     let error = rig.until_state(&operation, Failed).await.error.unwrap();
-    assert_eq!(error.code, "CLUSTERS-MGMT-400");
+    assert_eq!(error.code, code);
     assert!(error.message.contains("there is no room for it"), "{error}");
     let failure = &error.additional_info[0].info;
     assert_eq!((failure.step, failure.component.as_str()), (4, "services/clusters-service"));
