@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use pilothouse_clusters_service_api::{
-    Cluster, ClusterId, List, ListQuery, NewCluster, NewNodePool, NodePool, NodePoolId, NodePoolUpdate,
-    ReleaseVersion,
+    Cluster, ClusterId, InflightCheck, List, ListQuery, NewCluster, NewNodePool, NodePool, NodePoolId,
+    NodePoolUpdate, ReleaseVersion,
 };
 use pilothouse_http::Context;
 use pilothouse_runtime::Clock;
@@ -153,6 +153,13 @@ impl Clusters {
             }
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// What of the customer's was looked at.
+    pub(crate) async fn inflight_checks(&self, id: &ClusterId) -> Result<List<InflightCheck>, Refusal> {
+        let checks = self.cluster_record(id).await?.checks;
+        let size = u32::try_from(checks.len()).unwrap_or(u32::MAX);
+        Ok(List { kind: "InflightCheckList".to_owned(), page: 1, size, total: size, items: checks })
     }
 
     /// The releases that a query matches, oldest first.

@@ -243,6 +243,7 @@ impl ClusterController {
         let updated = self.records.cluster_update(id, |record| {
             record.cloud_prepared = true;
             record.cluster.status.dns_ready = true;
+            record.pass_checks(now);
             if record.deletion.is_none() {
                 record.enter(ClusterState::Installing, "step 6: posting the manifests to Maestro", now);
             }
@@ -285,8 +286,13 @@ impl ClusterController {
     async fn cluster_failed(&self, id: &ClusterId, step: Step, failed: Failed) -> TaskError {
         let observed = Chain(&failed).to_string();
         let (deadlines, now) = (&self.config.deadlines, self.clock.now());
+        let is_check = matches!(failed, Failed::Cloud(CloudFailure::Foreign { .. }));
         let noted = self.records.cluster_update(id, |record| {
-            let after = plan::after_failure(record.clone(), step, &observed, deadlines, now);
+            let after =
+                match is_check && record.deletion.is_none() && record.cluster.state != ClusterState::Ready {
+                    true => plan::after_failed_check(record.clone(), &observed, now),
+                    false => plan::after_failure(record.clone(), step, &observed, deadlines, now),
+                };
             write_if_changed(record, after)
         });
         // The failure itself is what has to be told; that it could not be noted is the smaller news.

@@ -24,7 +24,7 @@ mod node_pools;
 mod tests;
 mod upgrades;
 
-pub(crate) use failure::{Step, after_failure};
+pub(crate) use failure::{Step, after_failed_check, after_failure};
 
 /// Everything a plan is made from.
 #[derive(Clone, Debug)]

@@ -5,11 +5,12 @@
 
 use jiff::Timestamp;
 use pilothouse_clusters_service_api::{
-    Cluster, ClusterState, ClusterUpdate, ExternalAuthId, NodePool, NodePoolStateValue, NodePoolUpdate,
-    Version,
+    Cluster, ClusterState, ClusterUpdate, ExternalAuthId, InflightCheck, NodePool, NodePoolStateValue,
+    NodePoolUpdate, Version,
 };
 use serde::{Deserialize, Serialize};
 
+mod check;
 mod external_auth;
 mod shard;
 mod upgrade_policy;
@@ -40,6 +41,9 @@ pub(crate) struct ClusterRecord {
     /// Changes of its version.
     #[serde(default)]
     pub(crate) upgrade_policies: UpgradePolicies,
+    /// What of the customer's was looked at.
+    #[serde(default)]
+    pub(crate) checks: Vec<InflightCheck>,
     /// Set once its deletion was asked for, and never taken back.
     pub(crate) deletion: Option<Deletion>,
     /// Whether the cloud's resources are there.
@@ -101,6 +105,7 @@ impl ClusterRecord {
             update: None,
             external_auths: Vec::new(),
             upgrade_policies: UpgradePolicies::default(),
+            checks: Vec::new(),
             deletion: None,
             cloud_prepared: false,
             since,

@@ -48,6 +48,7 @@ pub(super) fn plan(world: &World<'_>) -> Result<Plan, NotWritten> {
 
 fn prepare_cloud(world: &World<'_>, plan: &mut Plan) {
     plan.actions.push(Action::PrepareCloud);
+    plan.cluster.begin_checks(world.now);
     if plan.cluster.cluster.state == ClusterState::Validating {
         let group = &world.cluster.cluster.azure.managed_resource_group_name;
         let description =

@@ -74,6 +74,19 @@ impl Step {
     }
 }
 
+/// The cluster after something of the customer's was found to be wrong, which waiting does not mend.
+pub(crate) fn after_failed_check(mut record: ClusterRecord, observed: &str, now: Timestamp) -> ClusterRecord {
+    let failure = Failure {
+        step: Step::Cloud.number(),
+        component: "services/clusters-service".to_owned(),
+        object: format!("cluster {}", record.cluster.id),
+        observed: observed.to_owned(),
+        remedy: "delete the cluster and make it with a managed resource group that nobody has".to_owned(),
+    };
+    record.fail_checks(observed, failure.to_string(), now);
+    record
+}
+
 /// The cluster after an action failed: it says what was tried and what came of it, and is in error once the step's
 /// deadline has passed. Deletion has no such end: there is nothing to fall back to.
 pub(crate) fn after_failure(

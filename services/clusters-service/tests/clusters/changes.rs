@@ -118,7 +118,6 @@ async fn what_nobody_below_could_do_is_refused_with_its_field_and_in_words() {
     let none = service.client.break_glass_list(&context(), &cluster.id, &ListQuery::default()).await.unwrap();
     assert_eq!(none.total, 0);
     service.client.break_glass_revoke_all(&context(), &cluster.id).await.unwrap();
-    assert_eq!(service.client.cluster_inflight_checks(&context(), &cluster.id).await.unwrap().total, 0);
 
     world.maestro.leave_agent();
     service.client.cluster_delete(&context(), &cluster.id).await.unwrap();

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use pilothouse_clusters_service_api::{ClusterState, NodePoolStateValue};
+use pilothouse_clusters_service_api::{ClusterState, InflightCheckState, NodePoolStateValue};
 use pilothouse_test_support::eventually;
 use serde_json::{Value, json};
 
@@ -188,6 +188,8 @@ async fn failures_say_which_step_what_was_seen_and_what_to_do() {
     world.maestro.play_agent();
     let ready = service.until(&cluster.id, ClusterState::Ready).await;
     assert_eq!(ready.status.provision_error_code, None);
+    let checks = service.client.cluster_inflight_checks(&context(), &cluster.id).await.unwrap();
+    assert_eq!(checks.items[0].state, InflightCheckState::Passed);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -217,7 +219,18 @@ async fn a_resource_group_of_somebody_else_is_left_alone() {
     let group = "/subscriptions/11111111-2222-3333-4444-555555555555/resourceGroups/managed-first";
     world.cloud.put(group, json!({"location": "local", "managedBy": "/subscriptions/x/other"}));
     let cluster = service.create(&new_cluster("first")).await;
-    service.until_it_says(&cluster.id, "belongs to `/subscriptions/x/other`").await;
+    // It is the customer's to mend, so it fails at once, and the check says why.
+    let failed = service.until(&cluster.id, ClusterState::Error).await;
+    assert_eq!(failed.status.provision_error_code.as_deref(), Some("OCM4001"));
+    let message = failed.status.provision_error_message.unwrap();
+    assert!(
+        message.contains("belongs to `/subscriptions/x/other`") && message.contains("To do: "),
+        "{message}"
+    );
+    let checks = service.client.cluster_inflight_checks(&context(), &cluster.id).await.unwrap();
+    assert_eq!((checks.total, checks.items[0].name.as_str()), (1, "managed_resource_group"));
+    assert_eq!(checks.items[0].state, InflightCheckState::Failed);
+    assert!(checks.items[0].error().unwrap().contains("name another managed resource group"), "{checks:?}");
     service.client.cluster_delete(&context(), &cluster.id).await.unwrap();
     service.until_gone(&cluster.id).await;
     assert_eq!(world.cloud.paths(), [group.to_lowercase()]);
