@@ -28,6 +28,7 @@ mod real;
 mod region;
 mod register;
 mod sdk;
+mod shards;
 mod sick_control_planes;
 mod spread;
 mod tenancy;

@@ -11,6 +11,7 @@ use pilothouse_test_support::eventually;
 use pilothouse_test_support::mosquitto::Mosquitto;
 use pilothouse_test_support::postgres;
 use pilothouse_test_support::process::free_port;
+use serde_json::{Value, json};
 
 use crate::management::Management;
 use crate::provider::{Provider, curl};
@@ -18,17 +19,19 @@ use crate::region::LIMIT;
 
 const EXAMPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../deploy/three-machines");
 
-/// What the management cluster is called.
-const CONSUMER: &str = "management-1";
+/// What the management cluster is called, and what another one may be.
+pub(crate) const CONSUMER: &str = "management-1";
+pub(crate) const SECOND: &str = "management-2";
 
 /// Who has a certificate.
-const NAMES: [&str; 7] = ["broker", "frontend", "backend", "clusters-service", "cloud", "maestro", CONSUMER];
+const NAMES: [&str; 8] =
+    ["broker", "frontend", "backend", "clusters-service", "cloud", "maestro", CONSUMER, SECOND];
 
 /// Such a region.
 pub(crate) struct Spread {
     pub(crate) management: Management,
     pub(crate) provider: Provider,
-    _broker: Mosquitto,
+    broker: Mosquitto,
 }
 
 // === impl Spread ===
@@ -51,8 +54,7 @@ impl Spread {
             let mut text = text
                 .replace("postgres://pilothouse@data.example.com/region", &database)
                 .replace("data.example.com:8883", &format!("127.0.0.1:{}", broker.port()))
-                .replace("/etc/pilothouse/", &format!("{}/", folder.display()))
-                .replace("/var/lib/pilothouse/", &format!("{}/", folder.display()));
+                .replace("/etc/pilothouse/", &format!("{}/", folder.display()));
             for (port, _) in ports {
                 for name in ["0.0.0.0", "services.example.com"] {
                     text = text.replace(&format!("{name}:{port}"), &here(port));
@@ -72,10 +74,9 @@ impl Spread {
         service("maestro-server", &localized("maestro-server"));
         // Whatever was missed while something was killed is looked for soon.
         let clusters_service = localized("clusters-service");
-        service(
-            "clusters-service",
-            &clusters_service.replace("[service]\n", "[service]\nresync = \"20s\"\n"),
-        );
+        let clusters_service = clusters_service.replace("[service]\n", "[service]\nresync = \"20s\"\n");
+        let probes = "[service.probes]\nevery = \"1s\"\nsilence = \"15s\"";
+        service("clusters-service", &format!("{clusters_service}\n{probes}\n"));
         // What a killed one held is free after a moment.
         service(
             "backend",
@@ -86,9 +87,7 @@ impl Spread {
         let (frontend, _) = frontend.split_once("# Callers show a token").unwrap();
         let listener = format!("[service.listener]\naddress = \"{}\"\n", here(8443));
         service("frontend", &format!("{frontend}\n{listener}"));
-        let agent = localized("maestro-agent");
-        let (_, agent) = agent.split_once("[service]").unwrap();
-        management.add_operator("maestro-agent", &format!("[service]{agent}\n"), &[]);
+        add_agent(&mut management, CONSUMER, &folder, &broker);
 
         let file = |name: &str| folder.join(name).display().to_string();
         let credentials = |name: &str| {
@@ -106,10 +105,25 @@ impl Spread {
             as_backend: credentials("backend"),
             as_clusters_service: credentials("clusters-service"),
         };
-        let spread = Self { management, provider, _broker: broker };
+        let spread = Self { management, provider, broker };
         spread.listens().await;
         spread.provider.register();
         Some(spread)
+    }
+
+    /// The second management cluster, with an agent of its own, that everybody knows.
+    pub(crate) async fn add_management(&self) -> Option<Management> {
+        let mut management = Management::ours().await?;
+        let Provider { maestro, clusters_service, as_backend, as_clusters_service, .. } = &self.provider;
+        let consumers = format!("{maestro}/api/maestro/v1/consumers");
+        let (status, answer) = post(&consumers, as_clusters_service, &json!({ "name": SECOND }));
+        assert_eq!(status, 201, "{answer}");
+        add_agent(&mut management, SECOND, &self.management.path("etc"), &self.broker);
+        let shards = format!("{clusters_service}/api/aro_hcp/v1alpha1/provision_shards");
+        let (status, answer) =
+            post(&shards, as_backend, &json!({ "maestro_config": { "consumer_name": SECOND } }));
+        assert_eq!(status, 201, "{answer}");
+        Some(management)
     }
 
     /// Until everybody who is asked over HTTP answers.
@@ -143,6 +157,25 @@ impl Spread {
         let file = self.management.kubeconfig(namespace, name);
         self.management.kubectl_on(&file, arguments)
     }
+}
+
+/// The agent of a management cluster, with the certificates in a folder.
+fn add_agent(management: &mut Management, consumer: &str, folder: &Path, broker: &Mosquitto) {
+    let text = fs::read_to_string(format!("{EXAMPLE}/maestro-agent.toml")).unwrap();
+    let (_, text) = text.split_once("[service]").unwrap();
+    let text = text
+        .replace(CONSUMER, consumer)
+        .replace("data.example.com:8883", &format!("127.0.0.1:{}", broker.port()))
+        .replace("/etc/pilothouse/", &format!("{}/", folder.display()))
+        .replace("/var/lib/pilothouse/", &format!("{}/", management.path("").display()));
+    management.add_operator("maestro-agent", &format!("[service]{text}\n"), &[]);
+}
+
+fn post(url: &str, credentials: &[String], body: &Value) -> (u16, Value) {
+    let body = body.to_string();
+    let mut arguments: Vec<_> = credentials.iter().map(String::as_str).collect();
+    arguments.extend(["-X", "POST", "-H", "Content-Type: application/json", "-d", &body, url]);
+    curl(&arguments).unwrap()
 }
 
 /// What administrators put into `/etc/pilothouse`: an authority, a certificate for each service, and the database's password.
