@@ -142,3 +142,36 @@ async fn lists_come_in_pages_and_in_the_order_asked_for() {
     let names: Vec<_> = page.items.iter().map(|cluster| cluster.name.as_str()).collect();
     assert_eq!((page.total, page.page, page.size, names), (3, 2, 1, vec!["aa"]));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn node_pools_are_searched_and_sorted_and_what_is_none_is_refused_where_it_goes_wrong() {
+    let world = World::new().await;
+    let service = world.start().await;
+    let cluster = service.create(&new_cluster("first")).await;
+    for (name, size) in [("aa", "Standard_D8s_v3"), ("bb", "Standard_D4s_v3"), ("cc", "Standard_D4s_v3")] {
+        let mut new = new_node_pool(name);
+        new.azure_node_pool.vm_size = size.into();
+        service.client.node_pool_create(&context(), &cluster.id, &new).await.unwrap();
+    }
+    let query = |search: &str, order: &str| ListQuery {
+        search: Some(search.into()),
+        order: Some(order.into()),
+        ..ListQuery::default()
+    };
+    let ids = async |query: ListQuery| {
+        let list = service.client.node_pool_list(&context(), &cluster.id, &query).await.unwrap();
+        list.items.iter().map(|pool| pool.id.to_string()).collect::<Vec<_>>()
+    };
+    assert_eq!(ids(query("azure_node_pool.vm_size = 'Standard_D4s_v3'", "id desc")).await, ["cc", "bb"]);
+    assert_eq!(ids(query("id in ('aa', 'cc')", "id")).await, ["aa", "cc"]);
+    assert_eq!(ids(query(" ", "")).await, ["aa", "bb", "cc"]);
+    for (search, order, words) in [
+        ("vm_size = 'x'", "id", "at character 1: there is no field `vm_size`"),
+        ("id = ", "id", "the search is not valid"),
+        ("id = 'aa'", "size", "there is no field `size`"),
+    ] {
+        let refused = service.client.node_pool_list(&context(), &cluster.id, &query(search, order)).await;
+        let refusal = refused.unwrap_err();
+        assert!(refusal.is_invalid() && refusal.to_string().contains(words), "{search}: {refusal}");
+    }
+}
