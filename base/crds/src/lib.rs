@@ -12,6 +12,8 @@
 //! `schema/crds`, written by `cargo xtask crds`, so that a change shows as a diff.
 
 mod applied_manifest_work;
+mod certificate_revocation_request;
+mod certificate_signing_request_approval;
 mod cluster_api;
 mod condition;
 mod console_cli_download;
@@ -33,6 +35,14 @@ use kube::CustomResourceExt as _;
 
 pub use self::applied_manifest_work::{
     AppliedManifestWork, AppliedManifestWorkSpec, AppliedManifestWorkStatus, AppliedResource,
+};
+pub use self::certificate_revocation_request::{
+    CertificateRevocationRequest, CertificateRevocationRequestSpec, CertificateRevocationRequestStatus,
+    SignerClass,
+};
+pub use self::certificate_signing_request_approval::{
+    CertificateSigningRequestApproval, CertificateSigningRequestApprovalSpec,
+    CertificateSigningRequestApprovalStatus,
 };
 pub use self::cluster_api::{
     Bootstrap, CapiCluster, CapiClusterSpec, CapiClusterStatus, CapiNetwork, CapiRanges, Machine,
@@ -99,6 +109,8 @@ pub fn all() -> Vec<CustomResourceDefinition> {
         HostedCluster::crd(),
         HostedControlPlane::crd(),
         NodePool::crd(),
+        CertificateSigningRequestApproval::crd(),
+        CertificateRevocationRequest::crd(),
         ManifestWork::crd(),
         AppliedManifestWork::crd(),
         ManagedCluster::crd(),
