@@ -127,7 +127,7 @@ impl Region {
 // === impl Site ===
 
 impl Site {
-    fn files(&self) -> NodeFiles {
+    pub(crate) fn files(&self) -> NodeFiles {
         NodeFiles::new(self.config.data_dir.node())
     }
 

@@ -68,6 +68,7 @@ impl Site {
             base_domain: self.config.base_domain.clone(),
             upstream: self.config.upstream.clone(),
             payload: self.config.payload,
+            node_socket: Some(self.files().node_socket()),
             ..pilothouse_hypershift::Config::default()
         };
         let deps = pilothouse_hypershift::Deps {

@@ -6,10 +6,14 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::{Mutex, PoisonError};
 
 use k8s_openapi::api::apps::v1::StatefulSet;
+use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod, Secret, Service};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{Api, Client, Resource};
-use pilothouse_crds::{HostedCluster, HostedControlPlane, Machine, NodePool, Route, VirtualMachine};
+use pilothouse_crds::{
+    CertificateRevocationRequest, CertificateSigningRequestApproval, HostedCluster, HostedControlPlane,
+    Machine, NodePool, Route, VirtualMachine,
+};
 use pilothouse_informer::{Builder, Informer, ObjectKey, watcher};
 use pilothouse_runtime::Tasks;
 use pilothouse_runtime::reconcile::Handle;
@@ -33,6 +37,9 @@ pub(crate) struct Caches {
     pub(crate) control_planes: Informer<HostedControlPlane>,
     pub(crate) machines: Informer<Machine>,
     pub(crate) virtual_machines: Informer<VirtualMachine>,
+    pub(crate) requests: Informer<CertificateSigningRequest>,
+    pub(crate) approvals: Informer<CertificateSigningRequestApproval>,
+    pub(crate) revocations: Informer<CertificateRevocationRequest>,
 }
 
 /// The watches behind them, not yet begun: their callbacks need controllers, which need the caches.
@@ -52,6 +59,9 @@ pub(crate) struct Watches {
     foreign_config_maps: Builder<ConfigMap>,
     machines: Builder<Machine>,
     virtual_machines: Builder<VirtualMachine>,
+    requests: Builder<CertificateSigningRequest>,
+    approvals: Builder<CertificateSigningRequestApproval>,
+    revocations: Builder<CertificateRevocationRequest>,
 }
 
 // === impl Watches ===
@@ -83,6 +93,10 @@ impl Watches {
             }),
             machines: all(client, ours()),
             virtual_machines: all(client, ours()),
+            // Made by whoever wants to be let in, or wants everybody locked out.
+            requests: all(client, watcher::Config::default()),
+            approvals: all(client, watcher::Config::default()),
+            revocations: all(client, watcher::Config::default()),
         }
     }
 
@@ -100,6 +114,9 @@ impl Watches {
             control_planes: self.control_planes.informer(),
             machines: self.machines.informer(),
             virtual_machines: self.virtual_machines.informer(),
+            requests: self.requests.informer(),
+            approvals: self.approvals.informer(),
+            revocations: self.revocations.informer(),
         }
     }
 
@@ -145,6 +162,20 @@ impl Watches {
         );
         wakes.spawn(self.machines, tasks, "machines");
         wakes.spawn(self.virtual_machines, tasks, "virtual-machines");
+        let (of_request, caches) = (wakes.clone(), of_foreign.clone());
+        self.requests
+            .on_change(move |request| {
+                // By whoever approves of it: until somebody does, it is nobody's business.
+                let name = request.metadata.name.as_deref().unwrap_or_default();
+                for approval in caches.approvals.keys().iter().filter(|approval| approval.name == name) {
+                    if let Some(cluster) = caches.owner(approval.namespace_or_empty()) {
+                        of_request.clusters.wake(cluster);
+                    }
+                }
+            })
+            .spawn(tasks, "certificate-requests");
+        wakes.spawn_beside(self.approvals, &of_foreign, tasks, "certificate-approvals");
+        wakes.spawn_beside(self.revocations, &of_foreign, tasks, "certificate-revocations");
     }
 }
 
@@ -165,6 +196,14 @@ impl Caches {
         self.control_planes.synced().await;
         self.machines.synced().await;
         self.virtual_machines.synced().await;
+        self.requests.synced().await;
+        self.approvals.synced().await;
+        self.revocations.synced().await;
+    }
+
+    /// The cluster whose control plane is in a namespace.
+    fn owner(&self, namespace: &str) -> Option<ObjectKey> {
+        names::cluster_of(&self.namespaces.get(&ObjectKey::cluster(namespace))?.metadata)
     }
 
     /// The pools of a cluster.
@@ -199,6 +238,21 @@ impl Wakes {
 }
 
 impl Wakes {
+    /// What others put into the namespace of a control plane wakes its cluster.
+    fn spawn_beside<K>(&self, watch: Builder<K>, caches: &Caches, tasks: &Tasks, name: &str)
+    where
+        K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
+    {
+        let (wakes, caches) = (self.clone(), caches.clone());
+        watch
+            .on_change(move |object| {
+                if let Some(cluster) = caches.owner(ObjectKey::of(object).namespace_or_empty()) {
+                    wakes.clusters.wake(cluster);
+                }
+            })
+            .spawn(tasks, name);
+    }
+
     /// Whatever a cluster or a pool names wakes it when it comes, when what is in it changes, or when it goes. What is only
     /// written on it wakes nobody: each cluster puts a mark there, and clusters that name the same object would all wake each other.
     fn spawn_foreign<K>(&self, watch: Builder<K>, kind: Kind, caches: &Caches, tasks: &Tasks, name: &str)

@@ -25,6 +25,8 @@ pub struct Config {
     pub upstream: Option<PathBuf>,
     /// The registry that images of upstream Kubernetes come from.
     pub registry: String,
+    /// The socket of a node of ours whose pods are in a network of their own. Without it pods are reached directly.
+    pub node_socket: Option<PathBuf>,
     /// The operator's own namespace, where it says which versions it serves.
     pub namespace: String,
     /// How many clusters, and how many pools, are worked on at once.
@@ -41,6 +43,7 @@ impl Default for Config {
             payload: Payload::default(),
             upstream: None,
             registry: "registry.k8s.io".to_owned(),
+            node_socket: None,
             namespace: "hypershift".to_owned(),
             concurrency: 16,
         }

@@ -25,6 +25,7 @@ use crate::published::Published;
 
 mod authentication;
 mod blueprint;
+mod break_glass;
 mod construction;
 mod deletion;
 mod destruction;
@@ -171,7 +172,7 @@ impl HostedClusters {
             return self.refuse(key, cluster, refusals).await;
         }
         complaints.extend(&seen.complaints);
-        let ask_again = seen.workload.is_ok() && seen.answer.is_err();
+        let ask_again = (seen.workload.is_ok() && seen.answer.is_err()) || seen.people_wait;
         let due = seen.due;
         let error = built.as_ref().err().map(|error| Chain(error).to_string());
         let status = self.observe(&cluster, Ok(&blueprint), &complaints, seen, error);
@@ -277,6 +278,7 @@ impl HostedClusters {
             complete,
             encrypted,
             due: _,
+            people_wait: _,
             complaints: _,
         } = seen;
         let now = self.clock.now();

@@ -107,6 +107,27 @@ impl Signer {
     }
 }
 
+/// Whom to trust by this Secret, as it is now.
+pub(crate) fn read(stored: &Secret, now: Timestamp) -> Result<Signer, Error> {
+    Kept::read(stored)?.into_signer(now, stored)
+}
+
+/// The change of a signer's Secret after which it is another, and nobody is told to trust the one before any more.
+///
+/// # Errors
+///
+/// If no authority can be made.
+pub(crate) fn replacement(keyring: &Keyring<'_>, name: &str) -> Result<Value, Error> {
+    let made = make(keyring, name)?;
+    Ok(json!({
+        AUTHORITY_CERTIFICATE: text(made.identity().chain_pem().into_bytes()),
+        AUTHORITY_KEY: text(made.identity().key().to_pem().as_bytes().to_vec()),
+        PREVIOUS_CERTIFICATE: Value::Null,
+        NEXT_CERTIFICATE: Value::Null,
+        NEXT_KEY: Value::Null,
+    }))
+}
+
 // === impl Kept ===
 
 impl Kept {
@@ -163,6 +184,6 @@ fn takes_over_at(certificate: &Certificate) -> Timestamp {
 }
 
 /// As the API writes bytes; this cannot fail.
-fn text(bytes: Vec<u8>) -> Value {
+pub(crate) fn text(bytes: Vec<u8>) -> Value {
     serde_json::to_value(ByteString(bytes)).unwrap_or_default()
 }

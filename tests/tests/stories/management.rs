@@ -164,7 +164,7 @@ impl Management {
         let socket = self.path("node.sock");
         self.add_operator("gateway", &listen, &["--node-socket", socket.to_str().unwrap()]);
         for verb in OPERATORS {
-            let publish = format!("[service]\npublish_address = \"{gateway}\"\n");
+            let publish = format!("[service]\npublish_address = \"{gateway}\"\nnode_socket = {socket:?}\n");
             self.add_operator(verb, if verb == "hypershift-operator" { &publish } else { "" }, &[]);
         }
     }

@@ -19,6 +19,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::blueprint::Blueprint;
+use super::break_glass;
 use super::encryption::{self, KeyFile};
 use super::kubeconfigs::Kubeconfigs;
 use super::parts::Parts;
@@ -52,6 +53,8 @@ pub(super) struct Seen {
     pub(super) encrypted: Result<(), String>,
     /// When the first certificate is to be renewed.
     pub(super) due: Option<Timestamp>,
+    /// Whether somebody waits to be let in, or to see everybody locked out.
+    pub(super) people_wait: bool,
     /// What could not be done, although the cluster goes on.
     pub(super) complaints: Refusals,
 }
@@ -85,6 +88,7 @@ impl HostedClusters {
         let service = manifests::service(blueprint);
         let further = parts::services(blueprint);
         let settled = status::is_settled(cluster.status.as_ref(), blueprint);
+        let break_glass = break_glass::Wanted::of(&self.caches, blueprint);
         let (service, (), (), (), (), (), signers, keys, authentication) = try_join!(
             apply::ensure(&services, self.caches.services.get(&here(API_SERVER)), &service),
             ensure_all(&services, &self.caches.services, &further, &[]),
@@ -92,7 +96,7 @@ impl HostedClusters {
             self.ensure_priority_class(),
             self.ensure_control_plane(cluster, blueprint),
             sources.copy(&self.client, &self.caches, blueprint),
-            Signers::ensure(&keyring, blueprint),
+            Signers::ensure(&keyring, blueprint, &break_glass),
             self.ensure_encryption_keys(blueprint, sources, settled),
             self.ensure_authentication(blueprint, sources),
         )?;
@@ -153,6 +157,15 @@ impl HostedClusters {
         if seen.answer.is_ok() {
             self.watch_nodes(&blueprint.cluster, blueprint.payload).await;
         }
+        let replicas = seen.answer.clone().and_then(|()| parts.replicas(API_SERVER, &pods));
+        let site = break_glass::Site {
+            keyring: &keyring,
+            blueprint,
+            signers: &signers,
+            endpoint: &endpoint,
+            replicas,
+        };
+        seen.people_wait = Box::pin(self.tend_break_glass(&site)).await?;
         Ok(Ok(()))
     }
 
@@ -316,6 +329,7 @@ impl Seen {
             // Payload `light` encrypts anew before it answers.
             encrypted: Ok(()),
             due: None,
+            people_wait: false,
             complaints: Refusals::default(),
         }
     }

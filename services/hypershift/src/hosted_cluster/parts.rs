@@ -109,6 +109,16 @@ impl Parts {
         Some(component.serves(pods))
     }
 
+    /// Every pod of a component, once all of its replicas run as they should and none of before is left.
+    pub(crate) fn replicas(&self, name: &str, pods: &[Arc<Pod>]) -> Result<Vec<Arc<Pod>>, String> {
+        let component = self.components.iter().find(|component| component.name() == name);
+        let component = component.ok_or_else(|| format!("there is no {name}"))?;
+        match component.missing(pods) {
+            Some(missing) => Err(missing),
+            None => component.current(pods),
+        }
+    }
+
     /// Whether enough of every component runs as it should now; if not, what is seen instead.
     pub(crate) fn run(&self, pods: &[Arc<Pod>]) -> Result<(), String> {
         self.components.iter().try_for_each(|component| component.runs(pods))
@@ -149,6 +159,22 @@ impl Component {
     fn missing(&self, pods: &[Arc<Pod>]) -> Option<String> {
         let look = self.look(pods);
         (look.ready < self.replicas()).then_some(look.seen)
+    }
+
+    /// All of its pods, if there are none but those of now.
+    fn current(&self, pods: &[Arc<Pod>]) -> Result<Vec<Arc<Pod>>, String> {
+        let name = self.name();
+        let of_component =
+            |pod: &&Arc<Pod>| pod.labels().get(names::COMPONENT).is_some_and(|component| *component == name);
+        let own: Vec<_> = pods.iter().filter(of_component).cloned().collect();
+        let of_before = own.iter().find(|pod| {
+            pod.metadata.deletion_timestamp.is_some()
+                || names::annotation(&pod.metadata, names::CONFIG_HASH) != Some(self.hash.as_str())
+        });
+        match of_before {
+            Some(pod) => Err(format!("pod {} of before is still there", pod.name_any())),
+            None => Ok(own),
+        }
     }
 
     fn look(&self, pods: &[Arc<Pod>]) -> Look {

@@ -5,6 +5,7 @@
 //! | `root-ca` | servers: the API server |
 //! | `cluster-signer-ca` | clients and servers that ask for a certificate: the kubelets; the API server as a client of kubelets |
 //! | `system-admin-signer` | the administrator |
+//! | `customer-system-admin-signer` | whoever is let in for a day; see `break_glass` |
 //!
 //! Whoever trusts a server's authority must not thereby let in its clients; and the administrator's way in can be closed
 //! without touching the nodes. Payload `light` is one process, so nobody needs an authority for etcd or the
@@ -18,6 +19,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use pilothouse_pki::{AlternativeName, Bundle, Identity, LeafRequest, PrivateKey, Subject};
 
 use super::blueprint::Blueprint;
+use super::break_glass::{self, BreakGlass};
 use super::manifests;
 use super::payload::Payload;
 use super::publishing::Endpoint;
@@ -43,6 +45,7 @@ pub(crate) struct Signers {
     root: Signer,
     clients: Signer,
     administrators: Signer,
+    break_glass: Option<BreakGlass>,
     /// What tells the key that signs tokens from every other; nothing if the user brings it.
     tokens: Option<String>,
     /// Its public half, PEM.
@@ -61,7 +64,11 @@ pub(crate) struct Leaves {
 
 impl Signers {
     /// Makes sure of the authorities, and of the key that signs tokens.
-    pub(crate) async fn ensure(keyring: &Keyring<'_>, blueprint: &Blueprint) -> Result<Self, Error> {
+    pub(crate) async fn ensure(
+        keyring: &Keyring<'_>,
+        blueprint: &Blueprint,
+        break_glass: &break_glass::Wanted,
+    ) -> Result<Self, Error> {
         let metadata = |name| manifests::in_namespace(blueprint, name);
         let signer = |name| Signer::ensure(keyring, metadata(name), &blueprint.lifetimes);
         let upstream = async {
@@ -70,19 +77,25 @@ impl Signers {
                 Payload::Upstream => Authorities::ensure(keyring, blueprint).await.map(Some),
             }
         };
-        let (root, clients, administrators, (tokens, token_key), upstream) = try_join!(
+        let (root, clients, administrators, break_glass, (tokens, token_key), upstream) = try_join!(
             signer(ROOT_AUTHORITY),
             signer(CLIENT_AUTHORITY),
             signer(ADMIN_AUTHORITY),
+            BreakGlass::ensure(keyring, blueprint, break_glass),
             token_key(keyring, blueprint),
             upstream,
         )?;
-        Ok(Self { root, clients, administrators, tokens, token_key, upstream })
+        Ok(Self { root, clients, administrators, break_glass, tokens, token_key, upstream })
     }
 
     /// The authorities of payload `upstream`, which has them.
     pub(super) fn upstream(&self) -> Option<&Authorities> {
         self.upstream.as_ref()
+    }
+
+    /// Who lets people in for a day, if anybody does yet.
+    pub(super) fn break_glass(&self) -> Option<&BreakGlass> {
+        self.break_glass.as_ref()
     }
 
     /// Who signs certificates on request.
@@ -104,7 +117,9 @@ impl Signers {
     pub(crate) fn clients(&self) -> Result<Bundle, Error> {
         let mut clients = self.clients.trusted.clone();
         let components = self.upstream.iter().flat_map(|upstream| upstream.components().certificates());
-        for certificate in self.administrators.trusted.certificates().iter().chain(components) {
+        let break_glass = self.break_glass.iter().flat_map(|signer| signer.trusted().certificates());
+        let administrators = self.administrators.trusted.certificates().iter();
+        for certificate in administrators.chain(components).chain(break_glass) {
             clients
                 .add(certificate.clone())
                 .map_err(|source| Error::Certificate { name: ADMIN_AUTHORITY.to_owned(), source })?;
@@ -118,7 +133,16 @@ impl Signers {
         let trusted = signers.into_iter().flat_map(|signer| signer.trusted.certificates());
         let fingerprints = trusted.map(|certificate| certificate.fingerprint().to_string());
         let of_upstream = self.upstream.as_ref().map(Authorities::fingerprint);
-        fingerprints.chain(self.tokens.clone()).chain(of_upstream).collect::<Vec<_>>().join(",")
+        // The API server of upstream reads again whom it lets in, and asks at every request; ours does so when it starts, and
+        // only a new process has no connections of those who are not let in any more.
+        let break_glass = self.break_glass.as_ref().filter(|_| self.upstream.is_none());
+        let break_glass = break_glass.map(BreakGlass::fingerprint);
+        fingerprints
+            .chain(self.tokens.clone())
+            .chain(of_upstream)
+            .chain(break_glass)
+            .collect::<Vec<_>>()
+            .join(",")
     }
 
     /// Makes sure of the certificates.
@@ -154,7 +178,14 @@ impl Signers {
         )?;
         let leaves = [&serving, &kubelet_client, &admin].map(|leaf| lifetimes.renew_at(leaf.certificate()));
         let signers = [self.root.due, self.clients.due, self.administrators.due];
-        let due = leaves.into_iter().chain(signers).chain([of_upstream]).min().unwrap_or(Timestamp::MAX);
+        let break_glass = self.break_glass.as_ref().map(BreakGlass::due);
+        let due = leaves
+            .into_iter()
+            .chain(signers)
+            .chain([of_upstream])
+            .chain(break_glass)
+            .min()
+            .unwrap_or(Timestamp::MAX);
         Ok(Leaves { admin, due })
     }
 }

@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use super::blueprint::Blueprint;
 use super::extras::Extras;
 use super::refusal::{Refusal, Refusals};
-use super::{authentication, encryption, kubeconfigs, manifests, pki, upstream};
+use super::{authentication, break_glass, encryption, kubeconfigs, manifests, pki, upstream};
 use crate::apply;
 use crate::caches::Caches;
 use crate::error::{Error, is_missing};
@@ -30,13 +30,14 @@ use crate::secrets;
 pub(crate) const ENCRYPTION_KEY_BYTES: usize = 32;
 
 /// What a control plane's namespace has by these names is not to be replaced by a copy.
-const RESERVED: [&str; 19] = [
+const RESERVED: [&str; 20] = [
     names::API_SERVER,
     authentication::CONFIG_MAP,
     kubeconfigs::CUSTOM,
     pki::ROOT_AUTHORITY,
     pki::CLIENT_AUTHORITY,
     pki::ADMIN_AUTHORITY,
+    break_glass::AUTHORITY,
     pki::SERVING,
     pki::KUBELET_CLIENT,
     pki::ADMIN,
