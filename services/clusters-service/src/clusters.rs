@@ -19,6 +19,7 @@ use crate::refusal::Refusal;
 use crate::search::{Expression, Order, Subject};
 use crate::{admission, catalogue, cluster_id, prefix};
 
+mod credentials;
 mod external_auths;
 mod shards;
 mod update;

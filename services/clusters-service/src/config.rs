@@ -99,6 +99,8 @@ pub struct Deadlines {
     pub install: Duration,
     /// From a node pool's posted manifest to nodes that are ready.
     pub node_pool: Duration,
+    /// From a request for an administrator's credential to a certificate.
+    pub credential: Duration,
     /// Deleting anything.
     pub delete: Duration,
 }
@@ -159,6 +161,7 @@ impl Default for Deadlines {
             cloud: Duration::from_secs(5 * 60),
             install: Duration::from_secs(20 * 60),
             node_pool: Duration::from_secs(20 * 60),
+            credential: Duration::from_secs(10 * 60),
             delete: Duration::from_secs(25 * 60),
         }
     }

@@ -19,7 +19,7 @@ use crate::manifests::{self, Settings};
 use crate::metrics::Metrics;
 use crate::observed::Bundle;
 use crate::plan::{self, Action, Plan, Step, World};
-use crate::record::{ClusterRecord, NodePoolRecord, ShardRecord};
+use crate::record::{ClusterRecord, CredentialRecord, NodePoolRecord, ShardRecord};
 use crate::records::{Records, Stored};
 
 /// A pass through a whole life needs far fewer; more would be two writers fighting.
@@ -56,6 +56,7 @@ struct Documents {
     cluster: Stored<ClusterRecord>,
     node_pools: Vec<Stored<NodePoolRecord>>,
     shard: ShardRecord,
+    credentials: Vec<Stored<CredentialRecord>>,
 }
 
 /// How a round ended.
@@ -103,7 +104,9 @@ impl ClusterController {
         let shard = &documents.shard.shard;
         let node_pools: Vec<NodePoolRecord> =
             documents.node_pools.iter().map(|stored| stored.value.clone()).collect();
-        let names = plan::names(record, &node_pools);
+        let credentials: Vec<CredentialRecord> =
+            documents.credentials.iter().map(|stored| stored.value.clone()).collect();
+        let names = plan::names(record, &node_pools, &credentials);
         let bundles = match self.observe(&shard.consumer, names).await {
             Ok(bundles) => bundles,
             Err(failed) => {
@@ -115,6 +118,7 @@ impl ClusterController {
         let world = World {
             cluster: record,
             node_pools: &node_pools,
+            credentials: &credentials,
             bundles: &bundles,
             shard,
             lost: lost.as_deref(),
@@ -135,7 +139,8 @@ impl ClusterController {
         let node_pools = self.records.node_pool_list(id).await?;
         let shard = self.records.shard_get(&cluster.value.shard).await?;
         let shard = shard.ok_or(Impossible("the cluster's management cluster is not known any more"))?.value;
-        Ok(Some(Documents { cluster, node_pools, shard }))
+        let credentials = self.records.credential_list(id).await?;
+        Ok(Some(Documents { cluster, node_pools, shard, credentials }))
     }
 
     /// What Maestro has under these names.
@@ -159,7 +164,14 @@ impl ClusterController {
             .filter(|(before, after)| before.value != **after)
             .map(|(before, after)| (after, &before.etag))
             .collect();
-        match self.records.save(cluster, &node_pools).await {
+        let credentials: Vec<_> = documents
+            .credentials
+            .iter()
+            .zip(&plan.credentials)
+            .filter(|(before, after)| before.value != **after)
+            .map(|(before, after)| (after, &before.etag))
+            .collect();
+        match self.records.save(cluster, &node_pools, &credentials).await {
             Ok(()) => {
                 log_transition(before, &plan.cluster);
                 Ok(true)
@@ -181,7 +193,7 @@ impl ClusterController {
                 Err(failed) => return Err(self.failed(id, plan, action, failed).await),
             };
             again |= match action {
-                Action::PrepareCloud | Action::RemoveNodePool(_) => true,
+                Action::PrepareCloud | Action::RemoveNodePool(_) | Action::RemoveCredential(_) => true,
                 Action::Update(..) if outdated => true,
                 // What comes of these is told by Maestro, or there is nothing left to look at.
                 Action::Create(_)
@@ -225,6 +237,9 @@ impl ClusterController {
             Action::RemoveNodePool(index) => {
                 let stored = &documents.node_pools[*index];
                 self.node_pool_remove(&stored.value).await?;
+            }
+            Action::RemoveCredential(index) => {
+                self.records.credential_remove(&documents.credentials[*index].value).await?;
             }
             Action::RemoveCluster => {
                 if let Some(stored) = self.records.cluster_get(&record.cluster.id).await?

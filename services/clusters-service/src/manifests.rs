@@ -7,6 +7,8 @@
 //! | `<id>` | the `ManifestWork` `<id>`: namespace, secrets, `HostedCluster` |
 //! | `<id>-managed` | the `ManagedCluster` `<id>` |
 //! | `<id>-pool-<node pool>` | the `ManifestWork` `<id>-pool-<node pool>`: the `NodePool` |
+//! | `<id>-credential-<id>` | the `ManifestWork` of that name: a request for a certificate, until that has come back |
+//! | `<id>-revocation-<id>` | the `ManifestWork` of that name: that all such certificates are revoked, until they are |
 //!
 //! And, where there are several management clusters, one for each of these: `probe-<shard>`, see `shards`.
 //!
@@ -20,7 +22,7 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use pilothouse_clusters_service_api::{ClusterId, ExternalAuthId, NodePoolId};
+use pilothouse_clusters_service_api::{BreakGlassCredentialId, ClusterId, ExternalAuthId, NodePoolId};
 use pilothouse_crds::{
     DeleteOption, FeedbackRule, FeedbackRuleType, JsonPath, ManifestConfig, ManifestWork, ManifestWorkSpec,
     PropagationPolicy, ResourceIdentifier, ServerSideApply, UpdateStrategy, UpdateStrategyType, Workload,
@@ -29,9 +31,10 @@ use pilothouse_maestro_api::{ManifestBundle, Work};
 use serde_json::Value;
 
 use crate::config::Shard;
-use crate::record::{ClusterRecord, NodePoolRecord, Origin};
+use crate::record::{ClusterRecord, CredentialRecord, NodePoolRecord, Origin, Revocation};
 
 mod authentication;
+mod credential;
 mod hosted_cluster;
 mod managed_cluster;
 mod node_pool;
@@ -71,6 +74,13 @@ pub(crate) const VERSION_FEEDBACK: &str = "Version";
 /// The name of the rule that feeds back which of these the controller of an object has looked at.
 pub(crate) const OBSERVED_GENERATION_FEEDBACK: &str = "ObservedGeneration";
 
+/// The names of the rules that feed back what an administrator's credential consists of, and since when all are revoked.
+pub(crate) const CERTIFICATE_FEEDBACK: &str = "Certificate";
+pub(crate) const SERVER_FEEDBACK: &str = "Server";
+pub(crate) const SERVER_NAME_FEEDBACK: &str = "ServerName";
+pub(crate) const AUTHORITIES_FEEDBACK: &str = "Authorities";
+pub(crate) const REVOCATION_FEEDBACK: &str = "RevocationTimestamp";
+
 /// What all manifests need to know beside the records.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
@@ -94,6 +104,14 @@ pub(crate) fn managed_cluster_work_name(id: &ClusterId) -> String {
 
 pub(crate) fn node_pool_work_name(id: &ClusterId, node_pool: &NodePoolId) -> String {
     format!("{id}-pool-{node_pool}")
+}
+
+pub(crate) fn credential_work_name(id: &ClusterId, credential: &BreakGlassCredentialId) -> String {
+    format!("{id}-credential-{credential}")
+}
+
+pub(crate) fn revocation_work_name(id: &ClusterId, revocation: &str) -> String {
+    format!("{id}-revocation-{revocation}")
 }
 
 /// The bundle with the `HostedCluster`.
@@ -142,6 +160,33 @@ pub(crate) fn node_pool_work(
     nested(&name, cluster, node_pool.latest_origin(), shard, vec![manifest], feedback)
 }
 
+/// The bundle with a request for an administrator's certificate.
+pub(crate) fn credential_work(
+    cluster: &ClusterRecord,
+    credential: &CredentialRecord,
+    shard: &Shard,
+    settings: &Settings,
+) -> Result<Work, NotWritten> {
+    let names = Names::of(cluster, settings);
+    let manifests = credential::manifests(cluster, credential, &names)?;
+    let feedback = credential::feedback(credential, &names);
+    let name = credential_work_name(&cluster.cluster.id, &credential.credential.id);
+    nested(&name, cluster, &credential.origin, shard, manifests, feedback)
+}
+
+/// The bundle that has the signer of such certificates replaced.
+pub(crate) fn revocation_work(
+    cluster: &ClusterRecord,
+    revocation: &Revocation,
+    shard: &Shard,
+    settings: &Settings,
+) -> Result<Work, NotWritten> {
+    let names = Names::of(cluster, settings);
+    let (manifest, feedback) = credential::revocation(cluster, revocation, &names)?;
+    let name = revocation_work_name(&cluster.cluster.id, &revocation.id);
+    nested(&name, cluster, cluster.latest_origin(), shard, vec![manifest], vec![feedback])
+}
+
 /// The names that several manifests share.
 struct Names {
     /// Where the `HostedCluster`, its node pools and secrets are.
@@ -156,6 +201,11 @@ impl Names {
             namespace: format!("ocm-{}-{}", settings.environment, record.cluster.id),
             hosted_cluster: record.cluster.domain_prefix.clone(),
         }
+    }
+
+    /// Where the control plane runs.
+    fn control_plane(&self) -> String {
+        format!("{}-{}", self.namespace, self.hosted_cluster)
     }
 
     fn pull_secret(&self) -> String {

@@ -48,6 +48,7 @@ enum ActionKind {
     DeleteBundle,
     DeleteCloud,
     RemoveNodePool,
+    RemoveCredential,
     RemoveCluster,
 }
 
@@ -101,6 +102,7 @@ impl Metrics {
             Action::DeleteBundle(_) => ActionKind::DeleteBundle,
             Action::DeleteCloud => ActionKind::DeleteCloud,
             Action::RemoveNodePool(_) => ActionKind::RemoveNodePool,
+            Action::RemoveCredential(_) => ActionKind::RemoveCredential,
             Action::RemoveCluster => ActionKind::RemoveCluster,
         };
         self.actions.get_or_create(&ActionLabels { action }).inc();

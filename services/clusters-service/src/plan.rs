@@ -13,9 +13,10 @@ use pilothouse_maestro_api::Work;
 use crate::config::{Config, Deadlines, Shard};
 use crate::manifests::{self, NotWritten, Settings};
 use crate::observed::Bundle;
-use crate::record::{ClusterRecord, NodePoolRecord};
+use crate::record::{ClusterRecord, CredentialRecord, NodePoolRecord};
 
 mod create;
+mod credentials;
 mod delete;
 mod external_auths;
 mod failure;
@@ -31,6 +32,7 @@ pub(crate) use failure::{Step, after_failed_check, after_failure};
 pub(crate) struct World<'a> {
     pub(crate) cluster: &'a ClusterRecord,
     pub(crate) node_pools: &'a [NodePoolRecord],
+    pub(crate) credentials: &'a [CredentialRecord],
     /// What Maestro has, by the name of the work. Names that were asked for and are not there are absent there.
     pub(crate) bundles: &'a BTreeMap<String, Bundle>,
     pub(crate) shard: &'a Shard,
@@ -50,6 +52,8 @@ pub(crate) struct Plan {
     pub(crate) cluster: ClusterRecord,
     /// Likewise, in the order of the world's.
     pub(crate) node_pools: Vec<NodePoolRecord>,
+    /// Likewise.
+    pub(crate) credentials: Vec<CredentialRecord>,
     /// When to look again if nothing happens before: a deadline.
     pub(crate) look_again: Option<Timestamp>,
     /// Whether something else is wanted now, so that there is more to plan at once.
@@ -71,12 +75,18 @@ pub(crate) enum Action {
     DeleteCloud,
     /// Forget a node pool, by its place in the world.
     RemoveNodePool(usize),
+    /// Forget a credential of an administrator, by its place in the world.
+    RemoveCredential(usize),
     /// Forget the cluster and give back what it reserved.
     RemoveCluster,
 }
 
 /// The bundles that may exist for a cluster: what has to be observed before planning.
-pub(crate) fn names(cluster: &ClusterRecord, node_pools: &[NodePoolRecord]) -> Vec<String> {
+pub(crate) fn names(
+    cluster: &ClusterRecord,
+    node_pools: &[NodePoolRecord],
+    credentials: &[CredentialRecord],
+) -> Vec<String> {
     let id = &cluster.cluster.id;
     // Nothing is posted before the cloud is prepared.
     if !cluster.cloud_prepared && cluster.deletion.is_none() {
@@ -84,7 +94,11 @@ pub(crate) fn names(cluster: &ClusterRecord, node_pools: &[NodePoolRecord]) -> V
     }
     let own = [manifests::cluster_work_name(id), manifests::managed_cluster_work_name(id)];
     let pools = node_pools.iter().map(|record| manifests::node_pool_work_name(id, &record.node_pool.id));
-    own.into_iter().chain(pools).collect()
+    let requests = credentials.iter().filter(|record| !record.cleared);
+    let requests = requests.map(|record| manifests::credential_work_name(id, &record.credential.id));
+    let revocations = cluster.revocations.iter();
+    let revocations = revocations.map(|revocation| manifests::revocation_work_name(id, &revocation.id));
+    own.into_iter().chain(pools).chain(requests).chain(revocations).collect()
 }
 
 pub(crate) fn plan(world: &World<'_>) -> Result<Plan, NotWritten> {
@@ -97,6 +111,7 @@ impl Plan {
             actions: Vec::new(),
             cluster: world.cluster.clone(),
             node_pools: world.node_pools.to_vec(),
+            credentials: world.credentials.to_vec(),
             look_again: None,
             again: false,
         }

@@ -1,7 +1,7 @@
-//! What is stored: one document per cluster and per node pool.
+//! What is stored: one document per cluster, per node pool and per credential of an administrator.
 //!
 //! A document is what the API shows, and beside it what only the service itself needs to go on after a crash. Nothing
-//! here is secret; pull secrets come from files and pass through.
+//! here is secret but the keys of credentials; pull secrets come from files and pass through.
 
 use jiff::Timestamp;
 use pilothouse_clusters_service_api::{
@@ -11,10 +11,12 @@ use pilothouse_clusters_service_api::{
 use serde::{Deserialize, Serialize};
 
 mod check;
+mod credential;
 mod external_auth;
 mod shard;
 mod upgrade_policy;
 
+pub(crate) use credential::{CredentialRecord, Revocation, Signed};
 pub(crate) use external_auth::ExternalAuthRecord;
 pub(crate) use shard::{Health, ShardRecord, Usage};
 pub(crate) use upgrade_policy::{Outcome, Target, UpgradePolicies};
@@ -44,6 +46,9 @@ pub(crate) struct ClusterRecord {
     /// What of the customer's was looked at.
     #[serde(default)]
     pub(crate) checks: Vec<InflightCheck>,
+    /// That all credentials of administrators are to be worthless; one that is done stays until nothing of it is left.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) revocations: Vec<Revocation>,
     /// Set once its deletion was asked for, and never taken back.
     pub(crate) deletion: Option<Deletion>,
     /// Whether the cloud's resources are there.
@@ -106,6 +111,7 @@ impl ClusterRecord {
             external_auths: Vec::new(),
             upgrade_policies: UpgradePolicies::default(),
             checks: Vec::new(),
+            revocations: Vec::new(),
             deletion: None,
             cloud_prepared: false,
             since,
@@ -165,6 +171,11 @@ impl ClusterRecord {
         self.update.as_ref().unwrap_or(&self.origin)
     }
 
+    /// Whether all credentials of administrators are being revoked.
+    pub(crate) fn is_revoking(&self) -> bool {
+        self.revocations.iter().any(|revocation| !revocation.done)
+    }
+
     pub(crate) fn external_auth(&self, id: &ExternalAuthId) -> Option<&ExternalAuthRecord> {
         self.external_auths.iter().find(|record| record.external_auth.id == *id)
     }
@@ -206,7 +217,7 @@ impl ClusterRecord {
             };
             record.external_auths.iter().map(asked).collect()
         };
-        let asked = |record: &'_ Self| (record.deletion.clone(), record.update.clone());
+        let asked = |record: &'_ Self| (record.deletion.clone(), record.update.clone(), record.is_revoking());
         // One that goes away does so because of the controller.
         let fewer = self.external_auths.len() < before.external_auths.len();
         // Only a request brings a cluster to this state; one that failed may be asked for again as it is.

@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use pilothouse_clusters_service_api::{ClusterId, NodePoolId};
+use pilothouse_clusters_service_api::{BreakGlassCredentialId, ClusterId, NodePoolId};
 use pilothouse_store::{
     Catalog, Conflict, Container, Decision, Document, DocumentId, Error, Etag, Feed, Partition, Precondition,
     Query, Revision, Store, Transaction,
@@ -16,7 +16,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use tokio::sync::{Mutex, MutexGuard};
 
-use crate::record::{ClusterRecord, NodePoolRecord, ShardRecord};
+use crate::record::{ClusterRecord, CredentialRecord, NodePoolRecord, ShardRecord};
 
 mod shards;
 
@@ -25,6 +25,7 @@ use shards::{SHARD_USAGE, SHARDS, is_counted_elsewhere};
 
 const CLUSTERS: &str = "clusters";
 const NODE_POOLS: &str = "node-pools";
+const CREDENTIALS: &str = "credentials";
 const DOMAIN_PREFIXES: &str = "domain-prefixes";
 const ARM_RESOURCES: &str = "arm-resources";
 const SUBSCRIPTION: &str = "subscription";
@@ -42,6 +43,7 @@ pub fn catalog() -> Catalog {
     Catalog::try_new([
         clusters(),
         node_pools(),
+        credentials(),
         Container::new(DOMAIN_PREFIXES),
         Container::new(ARM_RESOURCES),
         Container::new(SHARDS),
@@ -58,6 +60,11 @@ fn node_pools() -> Container {
     Container::new(NODE_POOLS).with_index(CLUSTER, "/node_pool/cluster_id")
 }
 
+/// The key of a credential is the one secret that is kept here.
+fn credentials() -> Container {
+    Container::new(CREDENTIALS).with_index(CLUSTER, "/credential/cluster_id").with_secret("/key")
+}
+
 /// All documents of the service. A cheap handle.
 #[derive(Clone, Debug)]
 pub(crate) struct Records {
@@ -65,6 +72,7 @@ pub(crate) struct Records {
     partition: Partition,
     clusters: Container,
     node_pools: Container,
+    credentials: Container,
     domain_prefixes: Container,
     arm_resources: Container,
     shards: Container,
@@ -99,6 +107,7 @@ pub(crate) enum Entry {
     Cluster { before: Option<Box<ClusterRecord>>, after: Option<Box<ClusterRecord>> },
     NodePool { before: Option<Box<NodePoolRecord>>, after: Option<Box<NodePoolRecord>> },
     Shard { before: Option<Box<ShardRecord>>, after: Option<Box<ShardRecord>> },
+    Credential { before: Option<Box<CredentialRecord>>, after: Option<Box<CredentialRecord>> },
 }
 
 /// A reserved name, and whose it is.
@@ -114,6 +123,7 @@ impl Records {
             partition: Partition::try_new(PARTITION)?,
             clusters: clusters(),
             node_pools: node_pools(),
+            credentials: credentials(),
             domain_prefixes: Container::new(DOMAIN_PREFIXES),
             arm_resources: Container::new(ARM_RESOURCES),
             shards: Container::new(SHARDS),
@@ -258,6 +268,7 @@ impl Records {
         &self,
         cluster: Option<(&ClusterRecord, &Etag)>,
         node_pools: &[(&NodePoolRecord, &Etag)],
+        credentials: &[(&CredentialRecord, &Etag)],
     ) -> Result<(), Error> {
         let mut transaction = Transaction::new(self.partition.clone());
         if let Some((record, etag)) = cluster {
@@ -267,6 +278,10 @@ impl Records {
         for (record, etag) in node_pools {
             let id = node_pool_id(&record.node_pool.cluster_id, &record.node_pool.id)?;
             transaction.put(&self.node_pools, id, Precondition::Etag((*etag).clone()), record)?;
+        }
+        for (record, etag) in credentials {
+            let id = credential_id(&record.credential.cluster_id, &record.credential.id)?;
+            transaction.put(&self.credentials, id, Precondition::Etag((*etag).clone()), record)?;
         }
         if transaction.is_empty() {
             return Ok(());
@@ -298,6 +313,53 @@ impl Records {
         let id = node_pool_id(&shown.cluster_id, &shown.id)?;
         let expected = Precondition::Etag(node_pool.etag.clone());
         self.store.delete(&self.node_pools, &self.partition, id, expected).await.map(drop)
+    }
+
+    pub(crate) async fn credential_get(
+        &self,
+        cluster: &ClusterId,
+        id: &BreakGlassCredentialId,
+    ) -> Result<Option<Stored<CredentialRecord>>, Error> {
+        self.get(&self.credentials, &credential_id(cluster, id)?).await
+    }
+
+    /// The credentials of one cluster, each at its version.
+    pub(crate) async fn credential_list(
+        &self,
+        cluster: &ClusterId,
+    ) -> Result<Vec<Stored<CredentialRecord>>, Error> {
+        let query = Query::partition(&self.credentials, &self.partition).matching(CLUSTER, cluster.as_str());
+        self.documents(query).await?.0.iter().map(stored).collect()
+    }
+
+    /// All credentials as they were at a revision.
+    pub(crate) async fn credential_list_at(
+        &self,
+        revision: Revision,
+    ) -> Result<Vec<CredentialRecord>, Error> {
+        let query = Query::partition(&self.credentials, &self.partition).at(revision);
+        Ok(self.list(query).await?.0)
+    }
+
+    /// Creates a credential of a cluster that is still as it was read.
+    pub(crate) async fn credential_create(
+        &self,
+        cluster: &Stored<ClusterRecord>,
+        record: &CredentialRecord,
+    ) -> Result<(), Error> {
+        let shown = &record.credential;
+        let mut transaction = Transaction::new(self.partition.clone());
+        let cluster_id = DocumentId::try_new(shown.cluster_id.as_str())?;
+        transaction.check(&self.clusters, cluster_id, Precondition::Etag(cluster.etag.clone()));
+        transaction.create(&self.credentials, credential_id(&shown.cluster_id, &shown.id)?, record)?;
+        self.store.commit(&transaction).await.map(drop)
+    }
+
+    /// Forgets a credential.
+    pub(crate) async fn credential_remove(&self, credential: &CredentialRecord) -> Result<(), Error> {
+        let shown = &credential.credential;
+        let id = credential_id(&shown.cluster_id, &shown.id)?;
+        self.store.delete(&self.credentials, &self.partition, id, Precondition::Any).await.map(drop)
     }
 
     /// The newest revision.
@@ -351,6 +413,10 @@ impl Entry {
                 let (before, after) = both(change)?;
                 Some(Self::Shard { before, after })
             }
+            CREDENTIALS => {
+                let (before, after) = both(change)?;
+                Some(Self::Credential { before, after })
+            }
             _ => None,
         })
     }
@@ -385,5 +451,9 @@ fn stored<T: DeserializeOwned>(document: &Document) -> Result<Stored<T>, Error> 
 }
 
 fn node_pool_id(cluster: &ClusterId, id: &NodePoolId) -> Result<DocumentId, Error> {
+    DocumentId::try_new(format!("{cluster}/{id}"))
+}
+
+fn credential_id(cluster: &ClusterId, id: &BreakGlassCredentialId) -> Result<DocumentId, Error> {
     DocumentId::try_new(format!("{cluster}/{id}"))
 }

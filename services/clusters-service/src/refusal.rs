@@ -74,6 +74,10 @@ impl Refusal {
         Self::NotFound { kind: "External auth", id: id.into() }
     }
 
+    pub(crate) fn credential_not_found(id: impl Into<String>) -> Self {
+        Self::NotFound { kind: "Break glass credential", id: id.into() }
+    }
+
     /// Something of the contract that nobody below could act on. The text says what is possible instead.
     pub(crate) fn not_yet(field: &'static str, problem: impl Into<String>) -> Self {
         Self::NotYet { field, problem: problem.into() }

@@ -77,9 +77,14 @@ fn asks_for_work(entry: Option<Entry>) -> Option<ClusterId> {
             let asks = before.is_none_or(|before| after.asks_for_work(&before));
             asks.then_some(after.node_pool.cluster_id)
         }
-        Entry::Cluster { after: None, .. } | Entry::NodePool { after: None, .. } | Entry::Shard { .. } => {
-            None
+        Entry::Credential { before, after: Some(after) } => {
+            let asks = before.is_none_or(|before| after.asks_for_work(&before));
+            asks.then_some(after.credential.cluster_id)
         }
+        Entry::Cluster { after: None, .. }
+        | Entry::NodePool { after: None, .. }
+        | Entry::Credential { after: None, .. }
+        | Entry::Shard { .. } => None,
     }
 }
 

@@ -3,7 +3,7 @@
 use pilothouse_arm::Failure;
 use pilothouse_clusters_service_api::ClusterState;
 
-use super::{Action, Plan, World, external_auths, node_pools, plus, upgrades};
+use super::{Action, Plan, World, credentials, external_auths, node_pools, plus, upgrades};
 use crate::manifests::{self, NotWritten, VERSION_FEEDBACK, VERSION_STATE_FEEDBACK};
 use crate::observed::{Bundle, Report};
 use crate::record::ClusterRecord;
@@ -43,6 +43,7 @@ pub(super) fn plan(world: &World<'_>) -> Result<Plan, NotWritten> {
     judge(world, &mut plan, &hosted, &managed.unwrap_or_default(), pools_applied);
     external_auths::judge(world, &mut plan, &hosted);
     upgrades::judge(world, &mut plan);
+    credentials::plan(world, &mut plan)?;
     Ok(plan)
 }
 

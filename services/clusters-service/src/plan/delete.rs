@@ -2,7 +2,7 @@
 
 use pilothouse_clusters_service_api::ClusterState;
 
-use super::{Action, Plan, World, node_pools, plus};
+use super::{Action, Plan, World, credentials, node_pools, plus};
 use crate::manifests;
 
 pub(super) fn plan(world: &World<'_>) -> Plan {
@@ -28,8 +28,12 @@ fn next(world: &World<'_>, plan: &mut Plan) -> String {
             node_pools::describe_deletion(world, &mut plan.node_pools[index]);
         }
     }
+    let no_credentials = credentials::remove(world, plan);
     if !world.node_pools.is_empty() {
         return format!("waiting for {} node pools to go", world.node_pools.len());
+    }
+    if !no_credentials {
+        return "waiting for the requests for administrators' credentials to go".to_owned();
     }
     let managed = world.removed(plan, &manifests::managed_cluster_work_name(id));
     let hosted = world.removed(plan, &manifests::cluster_work_name(id));

@@ -26,6 +26,7 @@ impl Step {
             Action::DeleteBundle(_)
             | Action::DeleteCloud
             | Action::RemoveNodePool(_)
+            | Action::RemoveCredential(_)
             | Action::RemoveCluster => Self::Delete,
         }
     }

@@ -12,12 +12,15 @@ use crate::admission;
 use crate::config::Config;
 use crate::record::{Deletion, Origin};
 
+mod credentials;
+
 /// A world in which actions do what they should at once, and reports are those of a cluster that works.
 struct Model {
     config: Config,
     settings: Settings,
     cluster: ClusterRecord,
     node_pools: Vec<NodePoolRecord>,
+    credentials: Vec<CredentialRecord>,
     bundles: BTreeMap<String, Bundle>,
     now: Timestamp,
     done: Vec<String>,
@@ -49,6 +52,7 @@ impl Model {
             settings: Settings::of(&config, "{}".to_owned()),
             cluster: ClusterRecord::new(cluster, Origin::default()),
             node_pools: vec![NodePoolRecord::new(pool, Origin::default())],
+            credentials: Vec::new(),
             bundles: BTreeMap::new(),
             config,
             now,
@@ -60,6 +64,7 @@ impl Model {
         let world = World {
             cluster: &self.cluster,
             node_pools: &self.node_pools,
+            credentials: &self.credentials,
             bundles: &self.bundles,
             shard: &self.config.shards[0],
             lost: None,
@@ -77,6 +82,7 @@ impl Model {
             let plan = self.plan();
             self.cluster = plan.cluster;
             self.node_pools = plan.node_pools;
+            self.credentials = plan.credentials;
             if plan.actions.is_empty() && !plan.again {
                 return;
             }
@@ -94,6 +100,7 @@ impl Model {
             Action::PrepareCloud => ("prepare", "cloud".to_owned()),
             Action::DeleteCloud => ("delete", "cloud".to_owned()),
             Action::RemoveNodePool(_) => ("forget", "pool".to_owned()),
+            Action::RemoveCredential(_) => ("forget", "credential".to_owned()),
             Action::RemoveCluster => ("forget", "cluster".to_owned()),
         };
         let id = self.cluster.cluster.id.to_string();
@@ -109,6 +116,7 @@ impl Model {
             }
             Action::DeleteBundle(_) => drop(self.bundles.remove(&name)),
             Action::RemoveNodePool(index) => drop(self.node_pools.remove(index)),
+            Action::RemoveCredential(index) => drop(self.credentials.remove(index)),
             Action::DeleteCloud => self.cluster.cloud_prepared = false,
             // The record is gone; the model ends by having nothing more to do.
             Action::RemoveCluster => self.cluster.deletion = None,

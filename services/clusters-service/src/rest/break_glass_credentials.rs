@@ -1,26 +1,27 @@
-//! Credentials for administrators: the paths are there, and say what is not.
-//!
-//! Nothing below signs for a single cluster on this service's behalf. Until each cluster has a signer of its own, none is
-//! issued, so the list is empty and revoking all of them is done as soon as it is asked for.
+//! Credentials for administrators.
 
-use super::{Bytes, Context, Extension, Path, Response, Shared, State, StatusCode, body};
+use super::{
+    Bytes, Context, Extension, Path, RawQuery, Response, Shared, State, StatusCode, body, created,
+    list_query, mode,
+};
 use axum::response::IntoResponse as _;
-use pilothouse_clusters_service_api::{BreakGlassCredential, List, NewBreakGlassCredential};
+use pilothouse_clusters_service_api::{BreakGlassCredentialId, InvalidId, NewBreakGlassCredential};
 
 use crate::refusal::{Refusal, cluster_id};
 
-/// What a request is refused for.
-const FIELD: &str = "break_glass_credentials";
+/// An id that is none is the id of nothing.
+fn credential_id(text: &str) -> Result<BreakGlassCredentialId, Refusal> {
+    text.parse().map_err(|_: InvalidId| Refusal::credential_not_found(text))
+}
 
 pub(super) async fn list(
     State(rest): Shared,
     Extension(context): Extension<Context>,
     Path(cluster): Path<String>,
+    RawQuery(query): RawQuery,
 ) -> Response {
-    let outcome = async {
-        rest.clusters.cluster_get(&cluster_id(&cluster)?).await?;
-        Ok(List::<BreakGlassCredential>::empty("BreakGlassCredentialList"))
-    };
+    let outcome =
+        async { rest.clusters.credential_list(&cluster_id(&cluster)?, list_query(query.as_deref())?).await };
     rest.answer(&context, StatusCode::OK, outcome.await)
 }
 
@@ -28,16 +29,15 @@ pub(super) async fn create(
     State(rest): Shared,
     Extension(context): Extension<Context>,
     Path(cluster): Path<String>,
+    RawQuery(query): RawQuery,
     bytes: Bytes,
 ) -> Response {
+    let mode = mode(query.as_deref());
     let outcome = async {
-        let _new: NewBreakGlassCredential = body(&bytes)?;
-        rest.clusters.cluster_get(&cluster_id(&cluster)?).await?;
-        let problem = "no cluster has a signer for administrators' certificates; until it has, get in with the kubeconfig \
-                       that the HostedCluster names in its status";
-        Err::<BreakGlassCredential, _>(Refusal::not_yet(FIELD, problem))
+        let new: NewBreakGlassCredential = body(&bytes)?;
+        rest.clusters.credential_create(&context, &cluster_id(&cluster)?, new, mode).await
     };
-    rest.answer(&context, StatusCode::CREATED, outcome.await)
+    rest.answer(&context, created(mode), outcome.await)
 }
 
 pub(super) async fn get(
@@ -45,10 +45,7 @@ pub(super) async fn get(
     Extension(context): Extension<Context>,
     Path((cluster, id)): Path<(String, String)>,
 ) -> Response {
-    let outcome = async {
-        rest.clusters.cluster_get(&cluster_id(&cluster)?).await?;
-        Err::<BreakGlassCredential, _>(Refusal::NotFound { kind: "Break glass credential", id })
-    };
+    let outcome = async { rest.clusters.credential_get(&cluster_id(&cluster)?, &credential_id(&id)?).await };
     rest.answer(&context, StatusCode::OK, outcome.await)
 }
 
@@ -57,9 +54,9 @@ pub(super) async fn revoke(
     Extension(context): Extension<Context>,
     Path(cluster): Path<String>,
 ) -> Response {
-    let outcome = async { rest.clusters.cluster_get(&cluster_id(&cluster)?).await };
+    let outcome = async { rest.clusters.credentials_revoke(&cluster_id(&cluster)?).await };
     match outcome.await {
-        Ok(_) => StatusCode::NO_CONTENT.into_response(),
+        Ok(()) => StatusCode::ACCEPTED.into_response(),
         Err(refusal) => rest.refuse(&context, refusal),
     }
 }

@@ -19,7 +19,7 @@ use pilothouse_runtime::{Chain, Shutdown};
 use pilothouse_store::{Error as StoreError, Feed, Revision};
 use tracing::warn;
 
-use crate::record::ClusterRecord;
+use crate::record::{ClusterRecord, CredentialRecord};
 use crate::records::{Entry, Records};
 use crate::refusal::Refusal;
 
@@ -59,13 +59,18 @@ pub(super) async fn watch(
 async fn from_the_beginning(records: &Records, shutdown: &Shutdown) -> Result<Watch, Refusal> {
     let (clusters, revision) = records.cluster_list(None).await?;
     let node_pools = records.node_pool_list_at(revision).await?;
+    let credentials = records.credential_list_at(revision).await?;
     let clusters = clusters.into_iter().flat_map(|record| {
         let auths = external_auths(None, Some(&record));
         std::iter::once(Change::Cluster(Box::new(record.cluster))).chain(auths)
     });
     let node_pools = node_pools.into_iter().map(|record| Change::NodePool(Box::new(record.node_pool)));
-    let mut waiting: VecDeque<Bytes> =
-        clusters.chain(node_pools).map(|change| line(&Event { cursor: None, change })).collect();
+    let credentials = credentials.into_iter().map(credential);
+    let mut waiting: VecDeque<Bytes> = clusters
+        .chain(node_pools)
+        .chain(credentials)
+        .map(|change| line(&Event { cursor: None, change }))
+        .collect();
     waiting.push_back(line(&Event { cursor: Some(cursor(revision)), change: Change::Bookmark }));
     Ok(Watch { feed: records.feed(revision), shutdown: shutdown.clone(), waiting, told: revision })
 }
@@ -158,8 +163,19 @@ fn shown(entry: Option<Entry>) -> Vec<Change> {
             }
             (None, None) => Vec::new(),
         },
-        Some(Entry::Shard { .. }) | None => Vec::new(),
+        Some(Entry::Credential { before, after: Some(after) }) => match before {
+            Some(before) if before.credential == after.credential => Vec::new(),
+            _ => vec![credential(*after)],
+        },
+        // One that is forgotten was over long before.
+        Some(Entry::Credential { after: None, .. } | Entry::Shard { .. }) | None => Vec::new(),
     }
+}
+
+/// A credential, as a watch tells of it.
+fn credential(record: CredentialRecord) -> Change {
+    let shown = record.credential;
+    Change::BreakGlassCredential(shown.cluster_id.clone(), Box::new(shown))
 }
 
 /// What became of the external auths in a cluster's document.

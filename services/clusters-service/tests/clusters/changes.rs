@@ -1,8 +1,7 @@
 //! Changes of clusters, and what can be asked without changing anything.
 
 use pilothouse_clusters_service_api::{
-    Autoscaler, AzureUpdate, Cluster, ClusterState, ClusterUpdate, ListQuery, NewBreakGlassCredential,
-    Version, properties,
+    Autoscaler, AzureUpdate, Cluster, ClusterState, ClusterUpdate, ListQuery, Version, properties,
 };
 use serde_json::Value;
 
@@ -103,21 +102,6 @@ async fn what_nobody_below_could_do_is_refused_with_its_field_and_in_words() {
         assert!(refusal.is_invalid() && detail.target.starts_with("azure.etcd_encryption"), "{detail:?}");
         assert_eq!(detail.code, "NotPossibleYet");
     }
-    let credential = NewBreakGlassCredential::default();
-    for refusal in [
-        service.client.break_glass_preflight(&context(), &cluster.id, &credential).await.unwrap_err(),
-        service.client.break_glass_create(&context(), &cluster.id, &credential).await.unwrap_err(),
-    ] {
-        let detail = &refusal.details()[0];
-        assert_eq!(
-            (detail.target.as_str(), detail.code.as_str()),
-            ("break_glass_credentials", "NotPossibleYet")
-        );
-        assert!(!refusal.is_retryable());
-    }
-    let none = service.client.break_glass_list(&context(), &cluster.id, &ListQuery::default()).await.unwrap();
-    assert_eq!(none.total, 0);
-    service.client.break_glass_revoke_all(&context(), &cluster.id).await.unwrap();
 
     world.maestro.leave_agent();
     service.client.cluster_delete(&context(), &cluster.id).await.unwrap();

@@ -222,6 +222,8 @@ fn all_is_well(bundle: &Bundle) -> Value {
             let last = inner.last().unwrap();
             match last["kind"].as_str().unwrap() {
                 "HostedCluster" => hosted_cluster_report("True"),
+                // Tests say themselves what becomes of these.
+                "CertificateSigningRequestApproval" | "CertificateRevocationRequest" => json!({}),
                 _ => {
                     let spec = &last["spec"];
                     let count = spec["replicas"].as_i64().or_else(|| spec["autoScaling"]["min"].as_i64());
@@ -248,12 +250,19 @@ fn number(name: &str, value: i64) -> Value {
 
 /// A bundle that wraps a work with one object of `kind`, of which this was fed back.
 fn nested(kind: &str, values: &[Value]) -> Value {
+    wrapped(&[(kind, values)])
+}
+
+/// The same with several objects.
+fn wrapped(objects: &[(&str, &[Value])]) -> Value {
+    let namespace = json!({"resourceMeta": {"kind": "Namespace"}, "statusFeedback": {}, "conditions": []});
+    let objects = objects.iter().map(|(kind, values)| {
+        json!({"resourceMeta": {"kind": kind}, "statusFeedback": {"values": values}, "conditions": []})
+    });
+    let manifests: Vec<_> = std::iter::once(namespace).chain(objects).collect();
     let inner = json!({
         "conditions": [condition("Applied", "True", "Apply manifest work complete")],
-        "resourceStatus": {"manifests": [
-            {"resourceMeta": {"kind": "Namespace"}, "statusFeedback": {}, "conditions": []},
-            {"resourceMeta": {"kind": kind}, "statusFeedback": {"values": values}, "conditions": []},
-        ]},
+        "resourceStatus": {"manifests": manifests},
     });
     let raw = json!({"name": "status", "fieldValue": {"type": "JsonRaw", "jsonRaw": inner.to_string()}});
     json!({
@@ -289,6 +298,36 @@ pub(crate) fn refused_release_report() -> Value {
 pub(crate) fn node_pool_report(ready: &str, replicas: i64) -> Value {
     let message = text("Ready-Message", "the nodes were counted");
     nested("NodePool", &[text("Ready-Status", ready), message, number("Replicas", replicas)])
+}
+
+/// A request that was signed: the certificate as the API writes it, and the authorities of the server.
+pub(crate) fn signed_report(certificate: &str, authorities: &str) -> Value {
+    let approval = [
+        text("Issued-Status", "True"),
+        text("Server", "https://127.0.0.1:9443"),
+        text("ServerName", "api.first.pilothouse.test"),
+        text("Authorities", authorities),
+    ];
+    wrapped(&[
+        ("CertificateSigningRequest", &[text("Approved-Status", "True"), text("Certificate", certificate)]),
+        ("CertificateSigningRequestApproval", &approval),
+    ])
+}
+
+pub(crate) fn denied_report(why: &str) -> Value {
+    let values = [text("Denied-Status", "True"), text("Denied-Message", why)];
+    wrapped(&[("CertificateSigningRequest", &values), ("CertificateSigningRequestApproval", &[])])
+}
+
+pub(crate) fn revocation_report(revoked: &str) -> Value {
+    let mut values = vec![
+        text("PreviousCertificatesRevoked-Status", revoked),
+        text("PreviousCertificatesRevoked-Message", "pod kube-apiserver-1 still lets in"),
+    ];
+    if revoked == "True" {
+        values.push(text("RevocationTimestamp", "2026-01-01T00:00:10Z"));
+    }
+    nested("CertificateRevocationRequest", &values)
 }
 
 pub(crate) fn managed_cluster_report(available: &str) -> Value {

@@ -4,6 +4,7 @@
 mod changes;
 mod cloud;
 mod controller;
+mod credentials;
 mod external_auths;
 mod lives;
 mod maestro;

@@ -15,7 +15,7 @@ use pilothouse_clusters_service_api::{
 use pilothouse_http::{ClientBuilder, Context, Health, Listener, ListenerConfig, Metrics};
 use pilothouse_maestro_api::{RestClient, SourceClient};
 use pilothouse_runtime::{Clock, ManualClock, OnExit, Shutdown, Tasks};
-use pilothouse_store::{Location, Options, Store};
+use pilothouse_store::{Keyring, Location, Options, Store};
 use pilothouse_test_support::eventually;
 use prometheus_client::registry::Registry;
 use tokio::runtime::Runtime;
@@ -52,7 +52,9 @@ pub(crate) struct Running {
 impl World {
     pub(crate) async fn new() -> Self {
         let tasks = Tasks::new("test", Shutdown::new());
-        let store = Store::open(Options::new(Location::memory(), catalog(), Shutdown::new())).await.unwrap();
+        let mut options = Options::new(Location::memory(), catalog(), Shutdown::new());
+        options.keyring = Some(Keyring::ephemeral().unwrap());
+        let store = Store::open(options).await.unwrap();
         let switch = Arc::new(Switch::open());
         let cloud = Cloud::new(switch.clone());
         for path in [base_zone().parent().unwrap(), base_zone()] {
