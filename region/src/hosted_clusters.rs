@@ -97,6 +97,14 @@ pub enum HostedClustersError {
         /// How far it is.
         state: String,
     },
+    /// Nothing was signed for it.
+    #[error("cluster `{name}` gives no credential: {problem}")]
+    NotIssued {
+        /// The cluster.
+        name: String,
+        /// What is in the way.
+        problem: String,
+    },
     /// Its kubeconfig cannot be used.
     #[error("the kubeconfig of cluster `{name}` cannot be used")]
     Kubeconfig {
@@ -181,7 +189,7 @@ impl HostedClusters {
         Ok(nodes.iter().map(NodeSummary::of).collect())
     }
 
-    async fn find(&self, name: &str) -> Result<HostedCluster, HostedClustersError> {
+    pub(crate) async fn find(&self, name: &str) -> Result<HostedCluster, HostedClustersError> {
         let clusters = self.all().await?;
         // A prefix belongs to one cluster of the region; a name only within its resource group.
         let (mut found, others): (Vec<_>, Vec<_>) =

@@ -18,6 +18,7 @@
 pub mod control_plane;
 pub mod kube_apiserver;
 
+mod break_glass;
 mod config;
 mod credentials;
 mod data_dir;

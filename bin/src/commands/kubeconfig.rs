@@ -29,7 +29,10 @@ impl Args {
         let data_dir = self.region.data_dir()?;
         let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
         let kubeconfig = runtime
-            .block_on(async { HostedClusters::open(&data_dir).await?.kubeconfig(&self.cluster).await })
+            .block_on(async {
+                let clusters = HostedClusters::open(&data_dir).await?;
+                clusters.short_lived_kubeconfig(&data_dir, &self.cluster).await
+            })
             .map_err(|error| anyhow!(error))
             .hint("`pilothouse up` starts a region; `kubectl get hostedclusters -A` lists its clusters")?;
         output.raw(kubeconfig.as_bytes())
