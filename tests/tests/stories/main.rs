@@ -7,6 +7,7 @@
 #![expect(clippy::unwrap_used, reason = "a story that cannot go on should stop")]
 
 mod chart;
+mod access;
 mod commands;
 mod creation_flow;
 mod document;

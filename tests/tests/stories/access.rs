@@ -1,0 +1,163 @@
+//! Ways into a hosted cluster: opened for a day by Azure's SDK and by our own program, used with `kubectl`, and closed.
+
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use pilothouse_test_support::eventually;
+use pilothouse_test_support::python::Python;
+use pilothouse_test_support::upstream::Upstream;
+use serde_json::Value;
+
+use crate::first_light::{SUBSCRIPTION, cluster_body};
+use crate::provider::curl;
+use crate::region::{LIMIT, Region, result};
+use crate::upstream::folder_of;
+
+/// What Azure's SDK does with the cluster `first`.
+async fn sdk(python: &Python, region: &Region, arguments: &[&str]) {
+    let mut program = python.program("access.py");
+    program.args([region.endpoints().frontend.as_str(), SUBSCRIPTION, "first"]).args(arguments);
+    program.stdin(Stdio::null());
+    let output = tokio::task::spawn_blocking(move || program.output()).await.unwrap().unwrap();
+    result(&output).unwrap();
+}
+
+async fn requested(python: &Python, region: &Region, name: &str) -> PathBuf {
+    let file = region.folder().join(name);
+    sdk(python, region, &["request", file.to_str().unwrap()]).await;
+    file
+}
+
+/// That nobody comes in with this file, and that it is for what they show.
+fn refused(region: &Region, kubeconfig: &Path) {
+    let said = region.kubectl_on(kubeconfig, &["get", "nodes"]).unwrap_err();
+    let words = [
+        "Unauthorized",
+        "unknown certificate authority",
+        "bad certificate",
+        "certificate unknown",
+        "error decrypting message",
+        "must be logged in",
+        "provide credentials",
+    ];
+    assert!(words.iter().any(|word| said.contains(word)), "{said}");
+}
+
+/// The address of all credentials of the only cluster.
+fn credentials(region: &Region) -> String {
+    let clusters = format!("{}/api/clusters_mgmt/v1/clusters", region.endpoints().clusters_service);
+    let (_, found) = curl(&[&clusters]).unwrap();
+    format!("{clusters}/{}/break_glass_credentials", found["items"][0]["id"].as_str().unwrap())
+}
+
+/// How all of them are.
+fn states(credentials: &str) -> Vec<String> {
+    let (_, listed) = curl(&[credentials]).unwrap();
+    let of_one = |one: &Value| one["status"].as_str().unwrap_or_default().to_owned();
+    let mut states: Vec<_> = listed["items"].as_array().unwrap().iter().map(of_one).collect();
+    states.sort_unstable();
+    states
+}
+
+fn programs() -> &'static Path {
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/python"))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sdk_opens_a_cluster_for_a_day_and_closes_it_to_everybody() {
+    let Some(python) = Python::find("sdk", programs()) else { return };
+    let Some(mut region) = Region::start(&["--cluster", "first"]).await else { return };
+
+    let by_sdk = requested(&python, &region, "sdk.kubeconfig").await;
+    let nodes = region.kubectl_on(&by_sdk, &["get", "nodes"]).unwrap();
+    assert!(nodes.contains(" Ready "), "{nodes}");
+    let who = region.kubectl_on(&by_sdk, &["auth", "whoami"]).unwrap();
+    assert!(
+        who.contains("system:customer-break-glass:system-admin") && who.contains("system:masters"),
+        "{who}"
+    );
+    let run = ["create", "deployment", "web", "--image=busybox", "--replicas=2", "--", "sleep", "3600"];
+    region.kubectl_on(&by_sdk, &run).unwrap();
+    let wait = ["rollout", "status", "deployment/web", "--timeout=120s"];
+    region.kubectl_on(&by_sdk, &wait).unwrap();
+
+    // By our own program, whose key is made by Clusters Service: through the gateway as well.
+    let by_us = region.kubeconfig("first").unwrap();
+    let text = std::fs::read_to_string(&by_us).unwrap();
+    assert!(text.contains("server: https://127.0.0.1:") && text.contains("tls-server-name: api.first."));
+    region.kubectl_on(&by_us, &["get", "deployments"]).unwrap();
+    eventually("requests go when they are answered", LIMIT, || {
+        let requests = region.kubectl(&["get", "csr,csra,crr", "-A", "-o", "name"]).unwrap();
+        async move { if requests.is_empty() { Ok(()) } else { Err(requests) } }
+    })
+    .await;
+
+    // A key is in no database, log or manifest of the region.
+    let key = text.lines().find_map(|line| line.trim().strip_prefix("client-key-data: ")).unwrap();
+    assert!(!region.log().contains(key));
+
+    sdk(&python, &region, &["revoke"]).await;
+    refused(&region, &by_sdk);
+    refused(&region, &by_us);
+    let again = requested(&python, &region, "again.kubeconfig").await;
+    let deployments = region.kubectl_on(&again, &["get", "deployment/web", "-o", "name"]).unwrap();
+    assert_eq!(deployments, "deployment.apps/web\n");
+    refused(&region, &by_sdk);
+
+    let all = credentials(&region);
+    assert_eq!(states(&all), ["issued", "revoked", "revoked"]);
+
+    // What the region knows survives it.
+    region.kill();
+    region.up(&[]).await;
+    region.kubectl_on(&again, &["get", "nodes"]).unwrap();
+    refused(&region, &by_sdk);
+
+    let (status, answer) = region.arm("DELETE", &Region::cluster_id("first"), None);
+    assert_eq!(status, 202, "{answer}");
+    region.is_gone(&Region::cluster_id("first")).await;
+    let (status, _) = curl(&[&all]).unwrap();
+    assert_eq!(status, 404);
+    region.stop();
+    assert_eq!(region.processes(), [""; 0]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn revocation_is_seen_by_a_real_api_server_without_a_restart() {
+    let Some(programs) = Upstream::find_previous() else { return };
+    let folder = folder_of(&programs);
+    let arguments = ["--payload", "upstream", "--upstream", folder.to_str().unwrap()];
+    let Some(mut region) = Region::start(&arguments).await else { return };
+    region.provider().register();
+    let cluster = Region::cluster_id("first");
+    let (status, answer) = region.arm("PUT", &cluster, Some(&cluster_body()));
+    assert_eq!(status, 201, "{answer}");
+    region.reaches(&cluster, "Succeeded").await;
+    let servers = |region: &Region| {
+        let server = "{.metadata.uid} {.status.containerStatuses[0].restartCount}";
+        let all = format!("jsonpath={{range .items[*]}}{server}{{end}}");
+        region.kubectl(&["get", "pods", "-A", "-l", "app=kube-apiserver", "-o", &all]).unwrap()
+    };
+    let before = servers(&region);
+    assert_ne!(before, "");
+    let first = region.folder().join("before.kubeconfig");
+    std::fs::rename(region.kubeconfig("first").unwrap(), &first).unwrap();
+    region.kubectl_on(&first, &["get", "namespaces"]).unwrap();
+
+    let (status, answer) = region.arm("POST", &format!("{cluster}/revokeCredentials"), None);
+    assert_eq!(status, 202, "{answer}");
+    eventually("the credential is revoked", LIMIT, || {
+        let states = states(&credentials(&region));
+        async move { if states == ["revoked"] { Ok(()) } else { Err(format!("{states:?}")) } }
+    })
+    .await;
+    refused(&region, &first);
+    eventually("a new one is to be had", LIMIT, || {
+        let outcome = region.kubeconfig("first");
+        async move { outcome }
+    })
+    .await;
+    region.kubectl_on(&region.folder().join("first.kubeconfig"), &["get", "namespaces"]).unwrap();
+    assert_eq!(servers(&region), before, "nothing was restarted");
+    region.stop();
+}
