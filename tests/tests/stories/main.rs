@@ -6,8 +6,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a story that cannot go on should stop")]
 
-mod chart;
 mod access;
+mod chart;
 mod commands;
 mod creation_flow;
 mod document;
