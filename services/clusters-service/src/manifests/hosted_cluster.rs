@@ -118,6 +118,7 @@ pub(super) fn platform(record: &ClusterRecord) -> Platform {
         "resourceGroup": azure.managed_resource_group_name,
         "subnetID": azure.subnet_resource_id,
         "securityGroupID": azure.network_security_group_resource_id,
+        "topology": settings::topology(&record.cluster),
     });
     let details: serde_json::Map<String, Value> = match details {
         Value::Object(members) => members.into_iter().filter(|(_, value)| !value.is_null()).collect(),

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use pilothouse_clusters_service_api::{
-    AllowMode, AzureNodePool, Cluster, GracePeriod, NodePool, Persistence, Switch,
+    AllowMode, AzureNodePool, Cluster, GracePeriod, Listening, NodePool, Persistence, Switch,
 };
 use serde_json::{Map, Value, json};
 
@@ -53,6 +53,14 @@ pub(super) fn of_api_server(cluster: &Cluster) -> BTreeMap<String, Value> {
     match allow.filter(|allow| allow.mode == AllowMode::AllowList) {
         Some(allow) => BTreeMap::from([("allowedCIDRBlocks".to_owned(), json!(allow.values))]),
         None => BTreeMap::new(),
+    }
+}
+
+/// `platform.azure.topology` of a `HostedCluster`, if its API server is not for everybody.
+pub(super) fn topology(cluster: &Cluster) -> Option<&'static str> {
+    match cluster.api.listening {
+        Listening::External => None,
+        Listening::Internal => Some("Private"),
     }
 }
 

@@ -65,6 +65,9 @@ fn settings_of_a_cluster_are_written_where_they_were_asked_for_and_nowhere_else(
         assert_eq!(plain.get(member), None, "{member}");
     }
     assert_eq!(plain["networking"].get("apiServer"), None);
+    assert_eq!(plain["platform"]["azure"].get("topology"), None);
+    let (private, _) = hosted_cluster(&cluster(json!({"api": {"listening": "internal"}})));
+    assert_eq!(private["platform"]["azure"]["topology"], "Private");
     let kms = json!({"active_key": {"key_vault_name": "v", "key_name": "k", "key_version": "1"}});
     let (spec, _) = hosted_cluster(&cluster(json!({
         "autoscaler": {"max_node_provision_time": "15m", "max_pod_grace_period": 600, "pod_priority_threshold": -10,
