@@ -121,6 +121,8 @@ fn complete(desired: &mut Value, observed: &Value, place: &str) {
         return;
     };
     let Some(parent) = desired.pointer_mut(parent).and_then(Value::as_object_mut) else { return };
+    // As pointers write what is a separator to them.
+    let name = name.replace("~1", "/").replace("~0", "~");
     let wanted = parent.entry(name).or_insert(Value::Null);
     if let (Value::Object(wanted), Value::Object(seen)) = (wanted, seen) {
         for key in seen.keys() {
@@ -190,5 +192,13 @@ mod tests {
     ) {
         complete(&mut desired, &observed, "/a");
         assert_eq!(difference(&desired, &observed), expected);
+    }
+
+    #[test]
+    fn one_annotation_is_ours_among_those_of_others() {
+        let mut desired = json!({"annotations": {"a.test/x": "1"}});
+        let observed = json!({"annotations": {"a.test/x": "1", "b.test/y": "2", "c.test/z": "3"}});
+        complete(&mut desired, &observed, "/annotations/b.test~1y");
+        assert_eq!(difference(&desired, &observed), Some(json!({"annotations": {"b.test/y": null}})));
     }
 }

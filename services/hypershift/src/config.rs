@@ -11,6 +11,9 @@ use crate::hosted_cluster::Payload;
 pub struct Config {
     /// The gateway, as clients of hosted clusters reach it. It tells clusters apart by host name.
     pub publish_address: SocketAddr,
+    /// Where the operator itself asks API servers at the gateway, if that is another address: one at which the gateway asks
+    /// nobody where they come from, so that clusters can be told from others that only some may reach.
+    pub ask_address: Option<SocketAddr>,
     /// Whether the management cluster gives addresses to Services of type `LoadBalancer`. If not, the gateway is the
     /// balancer of every cluster that asks for one.
     pub load_balancers: bool,
@@ -37,6 +40,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             publish_address: SocketAddr::from(([127, 0, 0, 1], 9443)),
+            ask_address: None,
             load_balancers: false,
             base_domain: "pilothouse.test".to_owned(),
             image: "pilothouse".to_owned(),

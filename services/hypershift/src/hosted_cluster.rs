@@ -23,6 +23,7 @@ use crate::names::{self, FINALIZER};
 use crate::pause::Pause;
 use crate::published::Published;
 
+mod access;
 mod authentication;
 mod blueprint;
 mod break_glass;

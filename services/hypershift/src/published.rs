@@ -1,10 +1,12 @@
 //! Hosted clusters, as their clients see them.
 //!
 //! Everything the operator asks a hosted cluster goes through the published address with the administrator's kubeconfig: if
-//! that way is broken, the cluster is not available, however well its pods may feel.
+//! that way is broken, the cluster is not available, however well its pods may feel. Where the gateway asks clients where they
+//! come from, the operator has a door of its own, and the rest of the way is the same.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::net::SocketAddr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -25,9 +27,17 @@ const START: Duration = Duration::from_secs(1);
 const SHORTEST_PAUSE: Duration = Duration::from_millis(5);
 
 /// Clients of hosted clusters, kept because a connection costs more than a question.
-#[derive(Default)]
 pub(crate) struct Published {
     clients: Mutex<HashMap<ObjectKey, Entry>>,
+    door: Option<Door>,
+}
+
+/// The operator's own way into the gateway.
+#[derive(Clone, Copy)]
+struct Door {
+    /// Where everybody else goes.
+    instead_of: SocketAddr,
+    address: SocketAddr,
 }
 
 struct Entry {
@@ -39,6 +49,11 @@ struct Entry {
 // === impl Published ===
 
 impl Published {
+    pub(crate) fn new(config: &crate::Config) -> Self {
+        let door = config.ask_address.map(|address| Door { instead_of: config.publish_address, address });
+        Self { clients: Mutex::default(), door }
+    }
+
     /// The client of a cluster with this kubeconfig.
     pub(crate) async fn client(&self, cluster: &ObjectKey, kubeconfig: &str) -> Result<Client, Error> {
         let digest = digest(kubeconfig);
@@ -47,7 +62,7 @@ impl Published {
         {
             return Ok(entry.client.clone());
         }
-        let client = connect(kubeconfig).await?;
+        let client = connect(kubeconfig, self.door).await?;
         self.lock().insert(cluster.clone(), Entry { digest, client: client.clone() });
         Ok(client)
     }
@@ -98,12 +113,18 @@ async fn ask(client: &Client) -> Result<(), String> {
     }
 }
 
-async fn connect(kubeconfig: &str) -> Result<Client, Error> {
+async fn connect(kubeconfig: &str, door: Option<Door>) -> Result<Client, Error> {
     let refused = |error: &dyn std::error::Error| Error::HostedClient(Chain(error).to_string());
     let kubeconfig = Kubeconfig::from_yaml(kubeconfig).map_err(|error| refused(&error))?;
     let mut config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default())
         .await
         .map_err(|error| refused(&error))?;
+    if let Some(Door { instead_of, address }) = door
+        && config.cluster_url.authority().map(http::uri::Authority::as_str) == Some(&instead_of.to_string())
+    {
+        let url = format!("https://{address}");
+        config.cluster_url = url.parse().map_err(|error: http::uri::InvalidUri| refused(&error))?;
+    }
     config.connect_timeout = Some(PATIENCE);
     // Here "not now" is an answer, and we have our own way to ask again.
     config.default_retry = false;

@@ -62,7 +62,7 @@ impl Service {
             clock: clock.clone(),
             config: config.clone(),
             caches: caches.clone(),
-            published: Arc::new(Published::default()),
+            published: Arc::new(Published::new(&config)),
             nodes: nodes.clone(),
             metrics: Metrics::new(registry, caches.clone(), clock.clone()),
             events: events.clone(),

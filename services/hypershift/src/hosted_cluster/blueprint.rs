@@ -11,6 +11,7 @@ use pilothouse_cel::Quantity;
 use pilothouse_crds::{AvailabilityPolicy, EtcdManagementType, HostedCluster, PlatformType};
 use pilothouse_informer::ObjectKey;
 
+use super::access::Access;
 use super::authentication::Providers;
 use super::extras::Extras;
 use super::networks::Networks;
@@ -36,6 +37,8 @@ pub(crate) struct Blueprint {
     /// The namespace of the control plane.
     pub(crate) namespace: String,
     pub(crate) publishing: Publishing,
+    /// From where the API server may be reached.
+    pub(crate) access: Access,
     /// One more name of the API server, by which its owner publishes it.
     pub(crate) custom_name: Option<String>,
     /// Which programs the control plane consists of.
@@ -113,6 +116,7 @@ impl Blueprint {
         let networks = Networks::read(&spec.networking, &mut refusals);
         let services = networks.as_ref().map(|networks| &networks.services);
         let published = Publishing::read(cluster, services, config, &mut refusals);
+        let access = Access::read(cluster, &mut refusals);
         let custom_name = spec.kube_api_server_dns_name.clone().filter(|name| !name.is_empty());
         refusals.keep(custom_name.as_deref().map_or(Ok(()), publishing::check_custom_name));
         let extras = refusals.keep(Extras::read(spec)).unwrap_or_default();
@@ -145,6 +149,7 @@ impl Blueprint {
             owner: cluster.controller_owner_ref(&()),
             namespace,
             publishing: published,
+            access,
             custom_name,
             payload,
             release,

@@ -28,7 +28,7 @@ use super::pki::Signers;
 use super::publishing::Endpoint;
 use super::references::{ENCRYPTION_KEY_BYTES, Sources};
 use super::refusal::{Refusal, Refusals};
-use super::{HostedClusters, authentication, manifests, parts, status, upstream, workload};
+use super::{HostedClusters, access, authentication, manifests, parts, status, upstream, workload};
 use crate::apply;
 use crate::error::Error;
 use crate::names::{self, API_PORT, API_SERVER};
@@ -90,7 +90,12 @@ impl HostedClusters {
         let settled = status::is_settled(cluster.status.as_ref(), blueprint);
         let break_glass = break_glass::Wanted::of(&self.caches, blueprint);
         let (service, (), (), (), (), (), signers, keys, authentication) = try_join!(
-            apply::ensure(&services, self.caches.services.get(&here(API_SERVER)), &service),
+            apply::ensure_whole(
+                &services,
+                self.caches.services.get(&here(API_SERVER)),
+                &service,
+                &access::OURS_ON_SERVICES
+            ),
             ensure_all(&services, &self.caches.services, &further, &[]),
             self.ensure_routes(blueprint),
             self.ensure_priority_class(),
@@ -194,7 +199,10 @@ impl HostedClusters {
             let cached = self.caches.routes.get(&ObjectKey::namespaced(&blueprint.namespace, name));
             async move {
                 match route {
-                    Some(route) => apply::ensure(routes, cached, &route).await.map(|_| ()),
+                    Some(route) => {
+                        let ours = &access::OURS_ON_ROUTES;
+                        apply::ensure_whole(routes, cached, &route, ours).await.map(|_| ())
+                    }
                     None if cached.is_some() => {
                         apply::ensure_deleted(routes, name, &DeleteParams::default()).await
                     }

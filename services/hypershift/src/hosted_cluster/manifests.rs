@@ -68,6 +68,10 @@ pub(crate) fn service(blueprint: &Blueprint) -> Service {
                 node_port: blueprint.publishing.node_port(),
                 ..ServicePort::default()
             }]),
+            load_balancer_source_ranges: match blueprint.publishing {
+                Publishing::LoadBalancer { .. } => blueprint.access.source_ranges(),
+                Publishing::Route { .. } | Publishing::NodePort { .. } => None,
+            },
             type_: Some(blueprint.publishing.service_type().to_owned()),
             ..ServiceSpec::default()
         }),
@@ -98,6 +102,8 @@ fn route(blueprint: &Blueprint, name: &str, host: &str) -> Route {
         },
     );
     route.metadata = in_namespace(blueprint, name);
+    route.metadata.annotations.get_or_insert_default().extend(blueprint.access.annotations());
+    route.metadata.labels.get_or_insert_default().extend(blueprint.access.labels());
     route
 }
 

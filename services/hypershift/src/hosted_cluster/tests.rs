@@ -1,8 +1,8 @@
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{LoadBalancerIngress, LoadBalancerStatus, Service, ServiceStatus};
 use pilothouse_crds::{
-    ConditionStatus, HistoryState, HostedCluster, HostedClusterSpec, HostedClusterStatus, Platform,
-    PublishingStrategy, PublishingType, Release, find_condition,
+    AdvertisedAddress, ConditionStatus, HistoryState, HostedCluster, HostedClusterSpec, HostedClusterStatus,
+    Platform, PublishingStrategy, PublishingType, Release, find_condition,
 };
 use rstest::rstest;
 
@@ -269,4 +269,37 @@ fn the_objects_of_a_control_plane_are_those_on_file() {
     ];
     let objects: Vec<_> = objects.into_iter().map(Result::unwrap).collect();
     insta::assert_snapshot!(serde_json::to_string_pretty(&objects).unwrap());
+}
+
+#[test]
+fn where_an_api_server_may_be_reached_from_is_written_on_its_routes() {
+    let mut cluster = cluster("pilothouse/release:4.20.0");
+    cluster.spec.kube_api_server_dns_name = Some("api.first.example.com".to_owned());
+    cluster.spec.networking.api_server = Some(AdvertisedAddress {
+        allowed_cidr_blocks: vec!["203.0.113.0/24".to_owned(), "198.51.100.7".to_owned()],
+        ..AdvertisedAddress::default()
+    });
+    cluster.spec.platform.azure = Some(serde_json::json!({"topology": "Private"}));
+    let draw = |cluster: &HostedCluster| Blueprint::draw(cluster, &[], &Config::default());
+    let restricted = draw(&cluster).unwrap();
+    for route in manifests::routes(&restricted).into_iter().filter_map(|(_, route)| route) {
+        assert_eq!(route.annotations()[access::ALLOW_LIST], "203.0.113.0/24 198.51.100.7");
+        assert_eq!(route.labels()[access::INTERNAL_ROUTE], "true");
+    }
+    let pods_stay = |other: &Blueprint| assert_eq!(restricted.config_hash(), other.config_hash());
+
+    cluster.spec.platform.azure = Some(serde_json::json!({"topology": "PublicAndPrivate"}));
+    cluster.spec.networking.api_server = None;
+    let open = draw(&cluster).unwrap();
+    pods_stay(&open);
+    let route = manifests::routes(&open)[0].1.clone().unwrap();
+    assert!(!route.annotations().contains_key(access::ALLOW_LIST));
+    assert!(!route.labels().contains_key(access::INTERNAL_ROUTE));
+
+    cluster.spec.networking.api_server = Some(AdvertisedAddress {
+        allowed_cidr_blocks: vec!["everywhere".to_owned()],
+        ..AdvertisedAddress::default()
+    });
+    let refused = draw(&cluster).unwrap_err();
+    assert!(format!("{refused:?}").contains("`everywhere` is no address"), "{refused:?}");
 }
