@@ -1,18 +1,27 @@
 //! Carrying bytes between two connections.
+//!
+//! Bytes pass through a buffer that belongs to the thread: what was read is written at once, and only what the other side does
+//! not take is kept with the connection. So the buffer can be large, is warm when it is used, and a connection that is silent,
+//! as most are, holds none.
 
+use std::cell::RefCell;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use pilothouse_runtime::Shutdown;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf, copy_bidirectional_with_sizes};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::sleep;
 
-/// Per direction and connection. The kernel buffers the rest.
-const BUFFER: usize = 8 * 1024;
+/// Of each thread.
+const BUFFER: usize = 128 * 1024;
+
+thread_local! {
+    static SHARED: RefCell<Vec<u8>> = RefCell::new(vec![0; BUFFER]);
+}
 
 /// How patient to be.
 #[derive(Clone, Copy, Debug)]
@@ -40,17 +49,23 @@ pub(crate) struct Carried {
     pub(crate) to_client: Arc<AtomicU64>,
 }
 
-/// Counts what is read.
-struct Metered<S> {
-    stream: S,
-    read: Arc<AtomicU64>,
+/// One direction.
+#[derive(Debug, Default)]
+struct Flow {
+    /// What was read and is not written yet, from `sent` on.
+    left: Vec<u8>,
+    sent: usize,
+    /// Nothing more will be read.
+    ended: bool,
+    /// The other side was told so.
+    done: bool,
 }
 
 /// Carries bytes both ways until one side is done, nobody has said anything for too long, or shutdown finds it
 /// silent.
 pub(crate) async fn splice<C, E>(
-    client: C,
-    endpoint: E,
+    mut client: C,
+    mut endpoint: E,
     carried: &Carried,
     patience: Patience,
     shutdown: &Shutdown,
@@ -59,12 +74,16 @@ where
     C: AsyncRead + AsyncWrite + Unpin,
     E: AsyncRead + AsyncWrite + Unpin,
 {
-    let mut client = Metered { stream: client, read: carried.from_client.clone() };
-    let mut endpoint = Metered { stream: endpoint, read: carried.to_client.clone() };
-    let carrying = copy_bidirectional_with_sizes(&mut client, &mut endpoint, BUFFER, BUFFER);
+    let (mut there, mut back) = (Flow::default(), Flow::default());
+    let carrying = std::future::poll_fn(|context| {
+        let (client, endpoint) = (&mut client, &mut endpoint);
+        let one = there.poll(context, client, endpoint, &carried.from_client)?;
+        let other = back.poll(context, endpoint, client, &carried.to_client)?;
+        if one.is_ready() && other.is_ready() { Poll::Ready(io::Result::Ok(())) } else { Poll::Pending }
+    });
     tokio::select! {
         result = carrying => match result {
-            Ok(_) => Ended::Closed,
+            Ok(()) => Ended::Closed,
             Err(error) => Ended::Broken(error),
         },
         () = silence(carried, patience.idle) => Ended::Idle,
@@ -72,6 +91,85 @@ where
             shutdown.requested().await;
             silence(carried, patience.quiet).await;
         } => Ended::Drained,
+    }
+}
+
+// === impl Flow ===
+
+impl Flow {
+    /// Carries what there is. Ready once the reader has ended and the writer knows.
+    fn poll<R, W>(
+        &mut self,
+        context: &mut Context<'_>,
+        reader: &mut R,
+        writer: &mut W,
+        count: &AtomicU64,
+    ) -> Poll<io::Result<()>>
+    where
+        R: AsyncRead + Unpin,
+        W: AsyncWrite + Unpin,
+    {
+        if self.done {
+            return Poll::Ready(Ok(()));
+        }
+        loop {
+            ready!(self.poll_rest(context, writer))?;
+            if self.ended {
+                ready!(Pin::new(&mut *writer).poll_shutdown(context))?;
+                self.done = true;
+                return Poll::Ready(Ok(()));
+            }
+            let more =
+                SHARED.with_borrow_mut(|buffer| self.poll_more(context, reader, writer, buffer, count));
+            if more.is_pending() {
+                // Silence may be long.
+                self.left = Vec::new();
+            }
+            ready!(more)?;
+        }
+    }
+
+    /// Writes what is left over from before.
+    fn poll_rest(
+        &mut self,
+        context: &mut Context<'_>,
+        writer: &mut (impl AsyncWrite + Unpin),
+    ) -> Poll<io::Result<()>> {
+        while self.sent < self.left.len() {
+            let written = ready!(Pin::new(&mut *writer).poll_write(context, &self.left[self.sent..]))?;
+            if written == 0 {
+                return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
+            }
+            self.sent += written;
+        }
+        self.left.clear();
+        self.sent = 0;
+        Poll::Ready(Ok(()))
+    }
+
+    /// Reads more, and writes as much of it as is taken at once.
+    fn poll_more(
+        &mut self,
+        context: &mut Context<'_>,
+        reader: &mut (impl AsyncRead + Unpin),
+        writer: &mut (impl AsyncWrite + Unpin),
+        buffer: &mut [u8],
+        count: &AtomicU64,
+    ) -> Poll<io::Result<()>> {
+        let mut buffer = ReadBuf::new(buffer);
+        ready!(Pin::new(reader).poll_read(context, &mut buffer))?;
+        let read = buffer.filled();
+        if read.is_empty() {
+            self.ended = true;
+            return Poll::Ready(Ok(()));
+        }
+        count.fetch_add(read.len() as u64, Ordering::Relaxed);
+        let written = match Pin::new(writer).poll_write(context, read) {
+            Poll::Ready(written) => written?,
+            Poll::Pending => 0,
+        };
+        self.left.extend_from_slice(&read[written..]);
+        Poll::Ready(Ok(()))
     }
 }
 
@@ -91,34 +189,6 @@ async fn silence(carried: &Carried, duration: Duration) {
 impl Carried {
     fn total(&self) -> u64 {
         self.from_client.load(Ordering::Relaxed) + self.to_client.load(Ordering::Relaxed)
-    }
-}
-
-impl<S: AsyncRead + Unpin> AsyncRead for Metered<S> {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        let before = buffer.filled().len();
-        let result = Pin::new(&mut self.stream).poll_read(cx, buffer);
-        let read = buffer.filled().len() - before;
-        self.read.fetch_add(read as u64, Ordering::Relaxed);
-        result
-    }
-}
-
-impl<S: AsyncWrite + Unpin> AsyncWrite for Metered<S> {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(cx, buffer)
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(cx)
     }
 }
 
@@ -169,5 +239,34 @@ mod tests {
             ended = splice(near, far, &carried, PATIENCE, &shutdown) => assert!(matches!(ended, Ended::Drained)),
         }
         assert_eq!(carried.to_client.load(Ordering::Relaxed), 5);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn nothing_is_lost_or_reordered_when_one_side_reads_slowly_and_ends_are_passed_on() {
+        // Far smaller than what is read at once, so that there is always something left over.
+        let ((mut client, near), (far, mut endpoint)) = (duplex(BUFFER), duplex(1000));
+        let (carried, shutdown) = (Carried::default(), Shutdown::new());
+        let sent: Vec<u8> = (0..1_000_000_u32).map(|number| (number % 251) as u8).collect();
+        let talking = async {
+            let mut got = Vec::new();
+            let (writing, reading) = tokio::join!(
+                async {
+                    client.write_all(&sent).await?;
+                    client.shutdown().await
+                },
+                endpoint.read_to_end(&mut got)
+            );
+            (writing.unwrap(), reading.unwrap());
+            assert!(got == sent);
+            // The other direction goes on.
+            endpoint.write_all(b"answer").await.unwrap();
+            drop(endpoint);
+            let mut answer = Vec::new();
+            client.read_to_end(&mut answer).await.unwrap();
+            assert_eq!(answer, b"answer");
+        };
+        let ((), ended) = tokio::join!(talking, splice(near, far, &carried, PATIENCE, &shutdown));
+        assert!(matches!(ended, Ended::Closed));
+        assert_eq!(carried.from_client.load(Ordering::Relaxed), 1_000_000);
     }
 }
