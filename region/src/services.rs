@@ -4,6 +4,7 @@
 //! over their protocols only, as they would in processes of their own.
 
 use std::error::Error as StdError;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -31,8 +32,8 @@ const CONSUMER: &str = "local-cluster";
 impl Site {
     /// Builds every service, which takes its port, and runs it.
     pub(crate) async fn start_services(&self, registry: &mut Registry, dialer: Dialer) -> Result<(), Error> {
-        self.start_gateway(registry, dialer).await?;
-        self.start_hypershift(registry).await?;
+        let internal = self.start_gateway(registry, dialer).await?;
+        self.start_hypershift(registry, internal).await?;
         self.start_virt().await?;
         self.start_mce(registry).await?;
         self.start_broker(registry).await?;
@@ -44,27 +45,44 @@ impl Site {
         self.start_resource_provider(registry).await
     }
 
-    async fn start_gateway(&self, registry: &mut Registry, dialer: Dialer) -> Result<(), Error> {
+    /// Answers where parts of the region find it.
+    async fn start_gateway(
+        &self,
+        registry: &mut Registry,
+        dialer: Dialer,
+    ) -> Result<Option<SocketAddr>, Error> {
+        let internal =
+            pilothouse_gateway::Listener { address: loopback(0), reach: pilothouse_gateway::Reach::Internal };
         let config = pilothouse_gateway::Config {
             listen: loopback(self.ports.gateway),
+            listeners: vec![internal],
             ..pilothouse_gateway::Config::default()
         };
         let deps = pilothouse_gateway::Deps {
-            client: self.client("gateway").await?,
-            dialer: Arc::new(dialer),
+            management: vec![pilothouse_gateway::Management {
+                name: pilothouse_gateway::MANAGEMENT.to_owned(),
+                client: self.client("gateway").await?,
+                dialer: Arc::new(dialer),
+            }],
             clock: self.clock.clone(),
             health: self.health.clone(),
             registry,
         };
         let built = pilothouse_gateway::Service::build(config, deps).await;
         let service = built.map_err(failed("the gateway"))?;
+        let internal = service.internal_address();
         self.parts.run("gateway", |shutdown| async move { Ok(service.run(shutdown).await?) });
-        Ok(())
+        Ok(internal)
     }
 
-    async fn start_hypershift(&self, registry: &mut Registry) -> Result<(), Error> {
+    async fn start_hypershift(
+        &self,
+        registry: &mut Registry,
+        ask_address: Option<SocketAddr>,
+    ) -> Result<(), Error> {
         let config = pilothouse_hypershift::Config {
             publish_address: loopback(self.ports.gateway),
+            ask_address,
             base_domain: self.config.base_domain.clone(),
             upstream: self.config.upstream.clone(),
             payload: self.config.payload,

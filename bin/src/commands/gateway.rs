@@ -4,9 +4,13 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use pilothouse_gateway::{Config, Deps, Dial, Direct, Service};
+use anyhow::anyhow;
+use pilothouse_gateway::{
+    Config, Deps, Dial, Direct, MANAGEMENT, Management as Followed, ManagementCluster, Reloader, Service,
+};
 use pilothouse_http::Verdict;
 use pilothouse_kubelet_api::Dialer;
+use pilothouse_region::Management;
 
 use super::operator::{self, OperatorArgs, Site};
 use crate::{Failure, Hint, Output};
@@ -34,24 +38,49 @@ impl Args {
     ///
     /// If it cannot be started.
     pub fn run(&self, output: &mut Output) -> Result<ExitCode, Failure> {
-        let dialer: Arc<dyn Dial> = match &self.node_socket {
-            Some(socket) => Arc::new(Dialer::new(socket.clone())),
-            None => Arc::new(Direct),
-        };
+        let dialer = dialer(self.node_socket.as_ref());
+        let arguments = self.operator.config.clone();
         operator::run(
             "gateway",
             &self.operator,
             output,
             async |config: Config, site: Site<'_>| {
-                let Site { management, clock, health, registry, .. } = site;
+                let Site { management, clock, health, registry, tasks } = site;
                 // Hosted clusters that it knows of are reached as before.
                 operator::report(&health, &management, Verdict::warning);
-                let deps = Deps { client: management.client(), dialer, clock, health, registry };
-                Service::build(config, deps)
+                let mut followed =
+                    vec![Followed { name: MANAGEMENT.to_owned(), client: management.client(), dialer }];
+                for further in &config.management_clusters {
+                    followed.push(follow(further).await?);
+                }
+                let deps = Deps { management: followed, clock, health: health.clone(), registry };
+                let service = Service::build(config.clone(), deps)
                     .await
-                    .hint("`service.listen` of the configuration is another; port 0 takes a free one")
+                    .hint("`service.listen` of the configuration is another; port 0 takes a free one")?;
+                if arguments.config.is_some() {
+                    let load = move || operator::again(&arguments);
+                    Reloader::new(service.handle(), config, load).watch(&tasks, &health);
+                }
+                Ok(service)
             },
             |service: Service, shutdown| async move { Ok(service.run(shutdown).await?) },
         )
+    }
+}
+
+/// The way to a further management cluster. It need not answer now: the others' clusters are served all the same.
+async fn follow(cluster: &ManagementCluster) -> Result<Followed, Failure> {
+    let management =
+        Management::connect(Some(&cluster.kubeconfig)).await.map_err(|error| anyhow!(error)).hint(
+            "`service.management_clusters` of the configuration names a kubeconfig; does `kubectl` work with that?",
+        )?;
+    let dialer = dialer(cluster.node_socket.as_ref());
+    Ok(Followed { name: cluster.name.clone(), client: management.client(), dialer })
+}
+
+fn dialer(node_socket: Option<&PathBuf>) -> Arc<dyn Dial> {
+    match node_socket {
+        Some(socket) => Arc::new(Dialer::new(socket.clone())),
+        None => Arc::new(Direct),
     }
 }

@@ -9,7 +9,7 @@ use anyhow::anyhow;
 use pilothouse_http::{Health, ListenerConfig, Verdict};
 use pilothouse_region::Management;
 use pilothouse_runtime::config::{self, ConfigArgs};
-use pilothouse_runtime::{Clock, OnExit, Process, Shutdown, TaskError, Tasks, telemetry};
+use pilothouse_runtime::{Chain, Clock, OnExit, Process, Shutdown, TaskError, Tasks, telemetry};
 use prometheus_client::registry::Registry;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -27,7 +27,7 @@ pub(crate) struct OperatorArgs {
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
     #[command(flatten)]
-    config: ConfigArgs,
+    pub(crate) config: ConfigArgs,
 }
 
 /// What an operator's process is configured with, beside the operator itself.
@@ -94,6 +94,15 @@ where
     }
     let telemetry = args.config.telemetry(config.telemetry.clone());
     alone::run(name, &telemetry, start(name, config, build, serve))
+}
+
+/// What the file and the environment say now about an operator that runs: for those that take changes.
+pub(crate) fn again<C>(args: &ConfigArgs) -> Result<C, String>
+where
+    C: DeserializeOwned + Default,
+{
+    let read: Result<Surroundings<C>, _> = config::load(args, Default::default());
+    read.map(|surroundings| surroundings.service).map_err(|error| Chain(&error).to_string())
 }
 
 async fn start<C, S, R, F>(

@@ -7,11 +7,16 @@ use std::io;
 use rustls::server::Acceptor;
 use tokio::io::{AsyncRead, AsyncReadExt};
 
+use crate::proxy_header;
+
 /// How much is read at once; most first messages fit.
 const CHUNK: usize = 2048;
 
 /// The alert with which a server says that it does not know the name.
 pub(crate) const UNRECOGNIZED_NAME: [u8; 7] = alert(112);
+
+/// The alert with which a server says that the client may not come.
+pub(crate) const ACCESS_DENIED: [u8; 7] = alert(49);
 
 /// The alert with which a server says that it is not the client's fault.
 pub(crate) const INTERNAL_ERROR: [u8; 7] = alert(80);
@@ -35,6 +40,9 @@ pub(crate) enum HelloError {
         #[source]
         source: rustls::Error,
     },
+    /// It is a header that only balancers send, and the client is none that we know.
+    #[error("a PROXY header from somebody whose headers are not believed")]
+    Announced,
     #[error("longer than {0} bytes")]
     TooLong(usize),
     #[error("the client left before the end of it")]
@@ -75,6 +83,7 @@ pub(crate) async fn read(
                     let host = accepted.client_hello().server_name().map(str::to_ascii_lowercase);
                     return Ok(ClientHello { host, bytes });
                 }
+                Err(_) if proxy_header::begins(&bytes) => return Err(HelloError::Announced),
                 Err((source, mut said)) => {
                     let mut alert = Vec::new();
                     // Writing to a vector cannot fail.

@@ -5,10 +5,15 @@ use std::net::SocketAddr;
 
 use pilothouse_runtime::StillRunning;
 
+use crate::config::Contradiction;
+
 /// Why the gateway cannot be built, or did not end well.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
+    /// Its configuration makes no sense as a whole.
+    #[error("{0}")]
+    Config(#[from] Contradiction),
     /// Its port is not to be had.
     #[error("the gateway cannot listen on {address}; choose another address with its `listen` setting")]
     Bind {

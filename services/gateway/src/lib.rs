@@ -1,32 +1,54 @@
-//! Hosted API servers behind one port, told apart by SNI.
+//! Hosted API servers behind one port, told apart by SNI; and the way out for clusters that have no other.
 //!
 //! A client's first message says, in the clear, which host it wants to talk to. The gateway reads that much, looks up which
 //! `Route` has the host, connects to an endpoint of the route's service, and from then on carries bytes both ways without
 //! understanding them: keys and certificates are the business of the two ends.
 //!
-//! * **Routes are live.** Routes and Endpoints come from watches; a route works as soon as it exists and somebody answers
-//!   behind it. A host that two routes claim belongs to the older one, and each route's status says which it is.
-//! * **Nobody can hold the door.** The first message is bounded in size and time, connections in number, and silence in
-//!   duration.
+//! * **Routes are live.** Routes and Endpoints come from watches, of one management cluster or several; a route works as soon
+//!   as it exists and somebody answers behind it. A host that two routes claim belongs to the older one, and each route's
+//!   status says which it is.
+//! * **A route says who may come.** By the client's address, which a balancer in front tells with a PROXY header if it is one
+//!   that is believed. A change is for connections that come after it.
+//! * **Nobody can hold the door.** The first message is bounded in size and time, connections in number, also of each cluster,
+//!   and silence in duration.
 //! * **A refusal is an answer.** Without a name, or with one that nobody has, a client gets the TLS alert
-//!   `unrecognized_name`; when nobody answers behind a route, `internal_error`. All of them are counted by outcome.
+//!   `unrecognized_name`; when it may not come, `access_denied`; when nobody answers behind a route, `internal_error`. All of
+//!   them are counted by outcome.
+//! * **The way out** is HTTP's CONNECT, by a list for each cluster of where it may go: see [`Permission`].
+//!
+//! Why it is made like that: `docs/decisions/0021-the-gateway-asks-who-comes.md`.
 //!
 //! # Tasks
 //!
-//! Owned by `gateway`: `accept`, `watch-routes`, `watch-endpoints`, `routes` (their status), and one `connection` each.
+//! Owned by `gateway`: `accept` for each listener, `watch-routes-…`, `watch-endpoints-…` and `routes` (their status) for each
+//! management cluster, and one `connection` each. Whoever runs it alone adds `configuration`, of a [`Reloader`].
 
+mod access;
 mod client_hello;
+mod cluster;
 mod config;
 mod connection;
 mod dial;
+mod egress;
 mod error;
 mod metrics;
+mod proxy_header;
+mod range;
+mod reload;
 mod resolve;
 mod route;
 mod service;
 mod splice;
 
-pub use config::Config;
+pub use cluster::ClusterName;
+pub use config::{
+    Config, Contradiction, Egress, EgressCluster, EgressListener, Listener, MANAGEMENT, ManagementCluster,
+    Reach,
+};
 pub use dial::{Dial, Direct};
+pub use egress::{NoPermission, Permission};
 pub use error::Error;
-pub use service::{Deps, Handle, Service};
+pub use range::{NoRange, Range};
+pub use reload::Reloader;
+pub use route::RouteKey;
+pub use service::{Deps, Handle, Management, Service};

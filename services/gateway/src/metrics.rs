@@ -6,12 +6,48 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::{Registry, Unit};
 
+use crate::cluster::ClusterName;
+
 /// Numbers about connections. A cheap handle.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Metrics {
     connections: Family<OutcomeLabels, Counter>,
     bytes: Family<DirectionLabels, Counter>,
     open: Gauge,
+    cluster_connections: Family<ClusterName, Counter>,
+    cluster_refused: Family<ClusterName, Counter>,
+    cluster_bytes: Family<ClusterDirectionLabels, Counter>,
+    cluster_open: Family<ClusterName, Gauge>,
+    reloads: Family<ReloadLabels, Counter>,
+}
+
+/// The numbers of one cluster. A cheap handle.
+#[derive(Clone, Debug)]
+pub(crate) struct ClusterNumbers {
+    connections: Counter,
+    refused: Counter,
+    from_client: Counter,
+    to_client: Counter,
+    open: Gauge,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ClusterDirectionLabels {
+    management: String,
+    cluster: String,
+    direction: Direction,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ReloadLabels {
+    result: Reload,
+}
+
+/// What became of a changed configuration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, EncodeLabelValue)]
+pub(crate) enum Reload {
+    Taken,
+    Refused,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -51,6 +87,24 @@ pub(crate) enum Outcome {
     Unreachable,
     /// There were too many connections.
     Limit,
+    /// The cluster had too many connections.
+    ClusterLimit,
+    /// The cluster is private, and the client comes from elsewhere.
+    NotPublic,
+    /// The client's address is not on the cluster's list.
+    NotAllowed,
+    /// Somebody sent a PROXY header whose headers are not believed.
+    UntrustedProxy,
+    /// Somebody whose PROXY headers are believed sent none that makes sense.
+    BadProxy,
+    /// A private link that belongs to no cluster asked for the way out.
+    UnknownLink,
+    /// What asked for the way out was no request to connect.
+    BadRequest,
+    /// The host that was asked for is not on the cluster's list.
+    NotListed,
+    /// The host that was asked for has an address that is nobody's on the internet.
+    ReservedAddress,
 }
 
 /// Which way bytes went.
@@ -76,7 +130,55 @@ impl Metrics {
             metrics.bytes.clone(),
         );
         registry.register("open_connections", "Connections that are open", metrics.open.clone());
+        registry.register(
+            "cluster_connections",
+            "Connections of a cluster that were carried",
+            metrics.cluster_connections.clone(),
+        );
+        registry.register(
+            "cluster_refused",
+            "Connections to a cluster, or from it, that were refused",
+            metrics.cluster_refused.clone(),
+        );
+        registry.register_with_unit(
+            "cluster_carried",
+            "Bytes carried for a cluster",
+            Unit::Bytes,
+            metrics.cluster_bytes.clone(),
+        );
+        registry.register(
+            "cluster_open_connections",
+            "Connections of a cluster that are open",
+            metrics.cluster_open.clone(),
+        );
+        registry.register("reloads", "Changes of the configuration", metrics.reloads.clone());
         metrics
+    }
+
+    /// The numbers of a cluster.
+    pub(crate) fn cluster(&self, name: &ClusterName) -> ClusterNumbers {
+        let bytes = |direction| self.cluster_bytes.get_or_create(&name.with(direction)).clone();
+        ClusterNumbers {
+            connections: self.cluster_connections.get_or_create(name).clone(),
+            refused: self.cluster_refused.get_or_create(name).clone(),
+            from_client: bytes(Direction::FromClient),
+            to_client: bytes(Direction::ToClient),
+            open: self.cluster_open.get_or_create(name).clone(),
+        }
+    }
+
+    /// A cluster's numbers are no longer of interest.
+    pub(crate) fn forget(&self, name: &ClusterName) {
+        self.cluster_connections.remove(name);
+        self.cluster_refused.remove(name);
+        self.cluster_open.remove(name);
+        for direction in [Direction::FromClient, Direction::ToClient] {
+            self.cluster_bytes.remove(&name.with(direction));
+        }
+    }
+
+    pub(crate) fn reloaded(&self, result: Reload) {
+        self.reloads.get_or_create(&ReloadLabels { result }).inc();
     }
 
     pub(crate) fn opened(&self) -> Open {
@@ -90,6 +192,40 @@ impl Metrics {
 
     pub(crate) fn carried(&self, direction: Direction, bytes: u64) {
         self.bytes.get_or_create(&DirectionLabels { direction }).inc_by(bytes);
+    }
+}
+
+impl ClusterName {
+    fn with(&self, direction: Direction) -> ClusterDirectionLabels {
+        ClusterDirectionLabels {
+            management: self.management.clone(),
+            cluster: self.cluster.clone(),
+            direction,
+        }
+    }
+}
+
+impl ClusterNumbers {
+    pub(crate) fn opened(&self) {
+        self.open.inc();
+    }
+
+    pub(crate) fn closed(&self) {
+        self.open.dec();
+    }
+
+    /// A connection ended that was carried, or was refused.
+    pub(crate) fn ended(&self, carried: bool) {
+        if carried {
+            self.connections.inc()
+        } else {
+            self.refused.inc()
+        };
+    }
+
+    pub(crate) fn carried(&self, from_client: u64, to_client: u64) {
+        self.from_client.inc_by(from_client);
+        self.to_client.inc_by(to_client);
     }
 }
 

@@ -1,5 +1,6 @@
 //! From a host to the addresses of those who answer for it.
 
+use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,16 +10,42 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use pilothouse_crds::Route;
 use pilothouse_informer::{Informer, ObjectKey};
 
-use crate::route::Hosts;
+use crate::access::Access;
+use crate::cluster::ClusterName;
+use crate::dial::Dial;
+use crate::route::{Hosts, Owner};
 
 /// Finds endpoints by host. A cheap handle.
 #[derive(Clone, Debug)]
 pub(crate) struct Resolver {
     pub(crate) hosts: Arc<Hosts>,
-    pub(crate) routes: Informer<Route>,
-    pub(crate) endpoints: Informer<Endpoints>,
+    /// Management clusters by name.
+    pub(crate) sources: Arc<HashMap<Arc<str>, Source>>,
     /// Spreads connections over the endpoints of a service.
     pub(crate) turn: Arc<AtomicUsize>,
+}
+
+/// What is known of one management cluster, and how its pods are reached.
+#[derive(Clone, Debug)]
+pub(crate) struct Source {
+    pub(crate) routes: Informer<Route>,
+    pub(crate) endpoints: Informer<Endpoints>,
+    pub(crate) dialer: Arc<dyn Dial>,
+}
+
+/// The route that has a host.
+#[derive(Clone, Debug)]
+pub(crate) struct Destination {
+    pub(crate) cluster: ClusterName,
+    pub(crate) access: Arc<Access>,
+    owner: Owner,
+}
+
+/// Everybody who answers for a host, the one whose turn it is first.
+#[derive(Clone, Debug)]
+pub(crate) struct Answering {
+    pub(crate) addresses: Vec<SocketAddr>,
+    pub(crate) dialer: Arc<dyn Dial>,
 }
 
 /// Why there is nobody.
@@ -30,13 +57,26 @@ pub(crate) enum Nobody {
     NoEndpoint(ObjectKey),
 }
 
+impl Source {
+    pub(crate) fn is_synced(&self) -> bool {
+        self.routes.is_synced() && self.endpoints.is_synced()
+    }
+}
+
 impl Resolver {
-    /// Everybody who answers for the host, the one whose turn it is first.
-    pub(crate) fn resolve(&self, host: &str) -> Result<Vec<SocketAddr>, Nobody> {
-        let key = self.hosts.owner(host).ok_or(Nobody::UnknownHost)?;
-        let route = self.routes.get(&key).ok_or(Nobody::UnknownHost)?;
-        let service = ObjectKey { namespace: key.namespace, name: route.spec.to.name.clone() };
-        let endpoints = self.endpoints.get(&service);
+    /// Where a host leads, before it is known whether the client may go there.
+    pub(crate) fn find(&self, host: &str) -> Option<Destination> {
+        let owner = self.hosts.owner(host)?;
+        Some(Destination { cluster: owner.key.cluster(), access: owner.access.clone(), owner })
+    }
+
+    /// Everybody who answers there.
+    pub(crate) fn answering(&self, destination: &Destination) -> Result<Answering, Nobody> {
+        let key = &destination.owner.key;
+        let source = self.sources.get(&key.management).ok_or(Nobody::UnknownHost)?;
+        let route = source.routes.get(&key.route).ok_or(Nobody::UnknownHost)?;
+        let service = ObjectKey { namespace: key.route.namespace.clone(), name: route.spec.to.name.clone() };
+        let endpoints = source.endpoints.get(&service);
         let port = route.spec.port.as_ref().map(|port| &port.target_port);
         let mut addresses = endpoints.map(|found| addresses(&found, port)).unwrap_or_default();
         if addresses.is_empty() {
@@ -44,7 +84,7 @@ impl Resolver {
         }
         let turn = self.turn.fetch_add(1, Ordering::Relaxed) % addresses.len();
         addresses.rotate_left(turn);
-        Ok(addresses)
+        Ok(Answering { addresses, dialer: source.dialer.clone() })
     }
 }
 

@@ -1,10 +1,11 @@
 //! Which route has which host.
 //!
-//! A host belongs to the oldest route that claims it. Claims are kept sorted per host, so that one route's change costs the
-//! same among ten routes as among ten thousand.
+//! A host belongs to the oldest route that claims it, whatever management cluster that is in. Claims are kept sorted per host,
+//! so that one route's change costs the same among ten routes as among ten thousand.
 
 use std::collections::{BTreeSet, HashMap};
-use std::sync::{PoisonError, RwLock, RwLockReadGuard};
+use std::fmt;
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt;
@@ -16,6 +17,18 @@ use pilothouse_runtime::{Clock, Next, Reconcile, TaskError};
 use serde_json::json;
 use tracing::{info, warn};
 
+use crate::access::Access;
+use crate::cluster::ClusterName;
+
+/// What tells one route from another, also in another management cluster.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct RouteKey {
+    /// The name of the management cluster.
+    pub management: Arc<str>,
+    /// Namespace and name there.
+    pub route: ObjectKey,
+}
+
 /// Hosts and who claims them.
 #[derive(Debug, Default)]
 pub(crate) struct Hosts {
@@ -25,14 +38,40 @@ pub(crate) struct Hosts {
 #[derive(Debug, Default)]
 struct Claims {
     by_host: HashMap<String, BTreeSet<Claim>>,
-    by_route: HashMap<ObjectKey, (String, Claim)>,
+    by_route: HashMap<RouteKey, Held>,
+    /// How many routes there are of each cluster.
+    by_cluster: HashMap<ClusterName, usize>,
+}
+
+/// What is known of a route that claims a host.
+#[derive(Debug)]
+struct Held {
+    host: String,
+    claim: Claim,
+    access: Arc<Access>,
+}
+
+/// The route that has a host, and who may come through it.
+#[derive(Clone, Debug)]
+pub(crate) struct Owner {
+    pub(crate) key: RouteKey,
+    pub(crate) access: Arc<Access>,
+}
+
+/// What a change of one route brings about.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Effect {
+    /// The routes whose claims may be others now.
+    pub(crate) affected: Vec<RouteKey>,
+    /// The cluster that has no route any more.
+    pub(crate) gone: Option<ClusterName>,
 }
 
 /// One route's claim to a host: the older comes first, and of two of the same second the one that sorts first.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Claim {
     since: Option<Time>,
-    route: ObjectKey,
+    route: RouteKey,
 }
 
 /// Whether a route gets its host.
@@ -40,17 +79,20 @@ struct Claim {
 pub(crate) enum Admission {
     Admitted,
     /// Another route has it.
-    Claimed(ObjectKey),
+    Claimed(RouteKey),
     NoHost,
     /// The gateway only passes TLS on.
     NotPassthrough,
+    /// Nobody can say who may come.
+    Unclear(String),
 }
 
 /// Writes into each route whether it is served.
 pub(crate) struct Routes {
+    pub(crate) management: Arc<str>,
     pub(crate) client: Client,
     pub(crate) routes: Informer<Route>,
-    pub(crate) hosts: std::sync::Arc<Hosts>,
+    pub(crate) hosts: Arc<Hosts>,
     pub(crate) clock: Clock,
     pub(crate) name: String,
 }
@@ -58,39 +100,45 @@ pub(crate) struct Routes {
 // === impl Hosts ===
 
 impl Hosts {
-    /// Takes note of a route as it is now; `None` if it is gone. Answers the routes whose claims that may change.
-    pub(crate) fn update(&self, key: &ObjectKey, route: Option<&Route>) -> Vec<ObjectKey> {
+    /// Takes note of a route as it is now; `None` if it is gone.
+    pub(crate) fn update(&self, key: &RouteKey, route: Option<&Route>) -> Effect {
         let mut claims = self.claims.write().unwrap_or_else(PoisonError::into_inner);
         let mut affected = BTreeSet::from([key.clone()]);
-        if let Some((host, claim)) = claims.by_route.remove(key)
-            && let Some(claimants) = claims.by_host.get_mut(&host)
+        let before = claims.by_route.remove(key);
+        if let Some(Held { host, claim, .. }) = &before
+            && let Some(claimants) = claims.by_host.get_mut(host)
         {
-            claimants.remove(&claim);
+            claimants.remove(claim);
             affected.extend(claimants.iter().map(|claim| claim.route.clone()));
             if claimants.is_empty() {
-                claims.by_host.remove(&host);
+                claims.by_host.remove(host);
             }
         }
-        if let Some(route) = route
-            && is_passthrough(route)
-            && let Some(host) = host_of(route)
-        {
+        let after =
+            route.filter(|route| is_passthrough(route)).and_then(|route| Some((route, host_of(route)?)));
+        let held = after.is_some();
+        if let Some((route, host)) = after {
             let claim = Claim { since: route.metadata.creation_timestamp.clone(), route: key.clone() };
             let claimants = claims.by_host.entry(host.clone()).or_default();
             claimants.insert(claim.clone());
             affected.extend(claimants.iter().map(|claim| claim.route.clone()));
-            claims.by_route.insert(key.clone(), (host, claim));
+            let access = Arc::new(Access::of(route));
+            claims.by_route.insert(key.clone(), Held { host, claim, access });
         }
-        affected.into_iter().collect()
+        let gone = claims.count(key.cluster(), before.is_some(), held);
+        Effect { affected: affected.into_iter().collect(), gone }
     }
 
     /// The route that has this host.
-    pub(crate) fn owner(&self, host: &str) -> Option<ObjectKey> {
-        Some(self.read().by_host.get(host)?.first()?.route.clone())
+    pub(crate) fn owner(&self, host: &str) -> Option<Owner> {
+        let claims = self.read();
+        let key = claims.by_host.get(host)?.first()?.route.clone();
+        let access = claims.by_route.get(&key)?.access.clone();
+        Some(Owner { key, access })
     }
 
     /// All hosts, with the routes that have them.
-    pub(crate) fn all(&self) -> Vec<(String, ObjectKey)> {
+    pub(crate) fn all(&self) -> Vec<(String, RouteKey)> {
         let claims = self.read();
         let owners = claims.by_host.iter().filter_map(|(host, claimants)| {
             claimants.first().map(|claim| (host.clone(), claim.route.clone()))
@@ -100,19 +148,61 @@ impl Hosts {
         all
     }
 
-    fn admission(&self, key: &ObjectKey, route: &Route) -> Admission {
+    fn admission(&self, key: &RouteKey, route: &Route) -> Admission {
         let Some(host) = host_of(route) else { return Admission::NoHost };
         if !is_passthrough(route) {
             return Admission::NotPassthrough;
         }
         match self.owner(&host) {
-            Some(owner) if owner != *key => Admission::Claimed(owner),
-            _ => Admission::Admitted,
+            Some(owner) if owner.key != *key => Admission::Claimed(owner.key),
+            _ => match Access::of(route).trouble() {
+                Some(trouble) => Admission::Unclear(trouble.to_owned()),
+                None => Admission::Admitted,
+            },
         }
     }
 
     fn read(&self) -> RwLockReadGuard<'_, Claims> {
         self.claims.read().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+// === impl Claims ===
+
+impl Claims {
+    /// Counts the routes of a cluster; gives it back if it has none any more.
+    fn count(&mut self, cluster: ClusterName, before: bool, after: bool) -> Option<ClusterName> {
+        match (before, after) {
+            (false, true) => *self.by_cluster.entry(cluster).or_default() += 1,
+            (true, false) => {
+                let routes = self.by_cluster.get_mut(&cluster)?;
+                *routes -= 1;
+                if *routes == 0 {
+                    self.by_cluster.remove(&cluster);
+                    return Some(cluster);
+                }
+            }
+            (false, false) | (true, true) => {}
+        }
+        None
+    }
+}
+
+// === impl RouteKey ===
+
+impl RouteKey {
+    /// The cluster that the route is part of.
+    pub(crate) fn cluster(&self) -> ClusterName {
+        ClusterName {
+            management: self.management.to_string(),
+            cluster: self.route.namespace_or_empty().to_owned(),
+        }
+    }
+}
+
+impl fmt::Display for RouteKey {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{} of {}", self.route, self.management)
     }
 }
 
@@ -145,6 +235,9 @@ fn status(route: &Route, admission: &Admission, name: &str, now: Time) -> Option
             "TerminationNotSupported",
             "set spec.tls.termination to passthrough: the gateway does not end TLS".to_owned(),
         ),
+        Admission::Unclear(trouble) => {
+            (ConditionStatus::False, "AccessNotUnderstood", format!("nobody is let in, because of {trouble}"))
+        }
     };
     let before = route.status.as_ref().map(|status| status.ingress.clone()).unwrap_or_default();
     let own = before.iter().find(|ingress| ingress.router_name == name);
@@ -182,7 +275,8 @@ impl Reconcile for Routes {
 
     async fn reconcile(&self, key: &ObjectKey) -> Result<Next, TaskError> {
         let Some(route) = self.routes.get(key) else { return Ok(Next::Done) };
-        let admission = self.hosts.admission(key, &route);
+        let own = RouteKey { management: self.management.clone(), route: key.clone() };
+        let admission = self.hosts.admission(&own, &route);
         let Some(ingress) = status(&route, &admission, &self.name, Time(self.clock.now())) else {
             return Ok(Next::Done);
         };

@@ -1,39 +1,39 @@
 //! The gateway, put together.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use arc_swap::ArcSwap;
 use k8s_openapi::api::core::v1::Endpoints;
 use kube::{Api, Client};
 use pilothouse_crds::Route;
 use pilothouse_http::{Health, Verdict};
 use pilothouse_informer::{Builder, Informer, ObjectKey, watcher};
-use pilothouse_runtime::reconcile::{ControllerStatus, Options};
+use pilothouse_runtime::reconcile::{self, ControllerStatus, Options};
 use pilothouse_runtime::{Clock, Controller, OnExit, Shutdown, Tasks};
 use prometheus_client::registry::Registry;
 use tokio::net::TcpListener;
-use tokio::sync::Semaphore;
 use tracing::{debug, info, warn};
 
-use crate::config::Config;
-use crate::connection::Connections;
+use crate::cluster::Clusters;
+use crate::config::{Config, Reach};
+use crate::connection::{Connections, Door};
 use crate::dial::Dial;
 use crate::error::Error;
-use crate::metrics::{Metrics, Outcome};
-use crate::resolve::Resolver;
-use crate::route::{Hosts, Routes};
+use crate::metrics::{Metrics, Outcome, Reload};
+use crate::resolve::{Resolver, Source};
+use crate::route::{Hosts, RouteKey, Routes};
 
 /// How long to wait after an accept failed, which mostly means that there are no descriptors left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// What the gateway needs from outside.
 pub struct Deps<'a> {
-    /// The management cluster, for routes and endpoints.
-    pub client: Client,
-    /// How endpoints are reached.
-    pub dialer: Arc<dyn Dial>,
+    /// The management clusters, for routes and endpoints.
+    pub management: Vec<Management>,
     /// The time.
     pub clock: Clock,
     /// Where to say whether it works.
@@ -42,98 +42,114 @@ pub struct Deps<'a> {
     pub registry: &'a mut Registry,
 }
 
+/// A management cluster.
+pub struct Management {
+    /// What it is called.
+    pub name: String,
+    /// Its API.
+    pub client: Client,
+    /// How its endpoints are reached.
+    pub dialer: Arc<dyn Dial>,
+}
+
 /// The gateway.
 pub struct Service {
-    config: Arc<Config>,
-    listener: TcpListener,
-    address: SocketAddr,
-    routes: Builder<Route>,
-    endpoints: Builder<Endpoints>,
+    config: Arc<ArcSwap<Config>>,
+    listeners: Vec<Bound>,
+    watches: Vec<Watch>,
     resolver: Resolver,
-    controller: Controller<Routes>,
-    dialer: Arc<dyn Dial>,
+    clusters: Arc<Clusters>,
     metrics: Metrics,
     handle: Handle,
 }
 
-/// Shows what the gateway serves. A cheap handle.
+/// A port that was taken.
+struct Bound {
+    listener: TcpListener,
+    address: SocketAddr,
+    door: Door,
+}
+
+/// What is done about one management cluster.
+struct Watch {
+    management: Arc<str>,
+    routes: Builder<Route>,
+    endpoints: Builder<Endpoints>,
+    controller: Controller<Routes>,
+}
+
+/// Shows what the gateway serves, and changes how. A cheap handle.
 #[derive(Clone)]
 pub struct Handle {
     hosts: Arc<Hosts>,
-    routes: Informer<Route>,
-    endpoints: Informer<Endpoints>,
-    status: pilothouse_runtime::reconcile::Handle<ObjectKey>,
+    sources: Arc<HashMap<Arc<str>, Source>>,
+    statuses: Arc<HashMap<Arc<str>, reconcile::Handle<ObjectKey>>>,
+    config: Arc<ArcSwap<Config>>,
+    metrics: Metrics,
 }
 
 // === impl Service ===
 
 impl Service {
-    /// Takes the port. Nothing is accepted yet.
+    /// Takes the ports. Nothing is accepted yet.
     ///
     /// # Errors
     ///
-    /// When the port is not to be had.
+    /// When the configuration contradicts itself, or a port is not to be had.
     pub async fn build(config: Config, deps: Deps<'_>) -> Result<Self, Error> {
-        let Deps { client, dialer, clock, health, registry } = deps;
-        let bind_error = |source| Error::Bind { address: config.listen, source };
-        let listener = TcpListener::bind(config.listen).await.map_err(bind_error)?;
-        let address = listener.local_addr().map_err(bind_error)?;
-
+        let Deps { management, clock, health, registry } = deps;
+        config.check()?;
+        let mut listeners = Vec::new();
+        for (address, door) in doors(&config) {
+            listeners.push(Bound::bind(address, door).await?);
+        }
+        let metrics = Metrics::new(registry);
+        let clusters = Arc::new(Clusters::new(metrics.clone()));
         let hosts = Arc::new(Hosts::default());
-        let routes = Informer::new(Api::<Route>::all(client.clone()), watcher::Config::default());
-        let endpoints =
-            Informer::new(Api::<Endpoints>::all(client.clone()), watcher::Config::default()).trim(trim);
-        let (known_routes, known_endpoints) = (routes.informer(), endpoints.informer());
-        let reconciler = Routes {
-            client,
-            routes: known_routes.clone(),
-            hosts: hosts.clone(),
-            clock,
-            name: config.name.clone(),
-        };
-        let controller = Controller::new("routes", reconciler, Options::default());
-        let wake = controller.handle();
-        let routes = routes.on_change({
-            let (hosts, known) = (hosts.clone(), known_routes.clone());
-            move |route| {
-                let key = ObjectKey::of(route);
-                let current = known.get(&key);
-                hosts.update(&key, current.as_deref()).into_iter().for_each(|key| wake.wake(key));
-            }
-        });
+        let (mut watches, mut sources, mut statuses) = (Vec::new(), HashMap::new(), HashMap::new());
+        for Management { name, client, dialer } in management {
+            let name: Arc<str> = name.into();
+            let watch = Watch::new(name.clone(), client, &hosts, &clock, &config.name);
+            let (routes, endpoints) = (watch.routes.informer(), watch.endpoints.informer());
+            sources.insert(name.clone(), Source { routes, endpoints, dialer });
+            statuses.insert(name, watch.controller.handle());
+            watches.push(watch);
+        }
+        let (sources, statuses) = (Arc::new(sources), Arc::new(statuses));
+        let watches =
+            watches.into_iter().map(|watch| watch.announce(&hosts, &statuses, &clusters)).collect::<Vec<_>>();
+        let config = Arc::new(ArcSwap::from_pointee(config));
         let handle = Handle {
             hosts: hosts.clone(),
-            routes: known_routes.clone(),
-            endpoints: known_endpoints.clone(),
-            status: controller.handle(),
+            sources: sources.clone(),
+            statuses,
+            config: config.clone(),
+            metrics: metrics.clone(),
         };
         let ready = handle.clone();
         health.register("gateway", move || ready.verdict());
-        Ok(Self {
-            config: Arc::new(config),
-            listener,
-            address,
-            routes,
-            endpoints,
-            resolver: Resolver {
-                hosts,
-                routes: known_routes,
-                endpoints: known_endpoints,
-                turn: Arc::default(),
-            },
-            controller,
-            dialer,
-            metrics: Metrics::new(registry),
-            handle,
-        })
+        let resolver = Resolver { hosts, sources, turn: Arc::default() };
+        Ok(Self { config, listeners, watches, resolver, clusters, metrics, handle })
     }
 
-    /// Where it listens: the port that was given if zero was asked for.
+    /// Where it listens for everybody: the port that was given if zero was asked for.
     pub fn local_address(&self) -> SocketAddr {
-        self.address
+        // The first is the one for everybody, and always there.
+        self.addresses().next().unwrap_or_else(|| self.config.load().listen)
     }
 
-    /// Shows what the gateway serves.
+    /// Where it listens for parts of the region, if it does.
+    pub fn internal_address(&self) -> Option<SocketAddr> {
+        let internal = self.listeners.iter().find(|bound| bound.door == Door::In(Reach::Internal));
+        internal.map(|bound| bound.address)
+    }
+
+    /// Where it listens: first for everybody, then at further listeners, then for those who want out, as configured.
+    pub fn addresses(&self) -> impl Iterator<Item = SocketAddr> {
+        self.listeners.iter().map(|bound| bound.address)
+    }
+
+    /// Shows what the gateway serves, and changes how.
     pub fn handle(&self) -> Handle {
         self.handle.clone()
     }
@@ -145,22 +161,25 @@ impl Service {
     /// When not everything ends in time.
     pub async fn run(self, shutdown: Shutdown) -> Result<(), Error> {
         let tasks = Tasks::new("gateway", shutdown.clone());
-        let drain = self.config.drain_timeout.0;
-        self.routes.spawn(&tasks, "routes");
-        self.endpoints.spawn(&tasks, "endpoints");
-        self.controller.spawn(&tasks);
+        for watch in self.watches {
+            watch.routes.spawn(&tasks, format!("routes-{}", watch.management));
+            watch.endpoints.spawn(&tasks, format!("endpoints-{}", watch.management));
+            watch.controller.spawn(&tasks);
+        }
         let connections = Connections {
             config: self.config.clone(),
             resolver: self.resolver,
-            dialer: self.dialer,
+            clusters: self.clusters,
             metrics: self.metrics,
             shutdown: shutdown.clone(),
         };
-        info!(address = %self.address, "gateway listens");
-        // In a task, so that a panic in it is noticed.
-        tasks.spawn("accept", OnExit::StopProcess, accept(self.listener, connections, tasks.clone()));
+        for bound in self.listeners {
+            info!(address = %bound.address, door = ?bound.door, "gateway listens");
+            // In a task, so that a panic in it is noticed.
+            tasks.spawn("accept", OnExit::StopProcess, accept(bound, connections.clone(), tasks.clone()));
+        }
         shutdown.requested().await;
-        match tasks.drain(drain).await {
+        match tasks.drain(self.config.load().drain_timeout.0).await {
             Ok(()) => Ok(()),
             // Connections that were busy to the last are why there is a limit.
             Err(still) if still.tasks.keys().all(|task| task == "connection") => {
@@ -174,17 +193,83 @@ impl Service {
 
 impl fmt::Debug for Service {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("Service").field("address", &self.address).finish_non_exhaustive()
+        formatter.debug_struct("Service").field("address", &self.local_address()).finish_non_exhaustive()
+    }
+}
+
+// === impl Bound ===
+
+impl Bound {
+    async fn bind(address: SocketAddr, door: Door) -> Result<Self, Error> {
+        let bind_error = |source| Error::Bind { address, source };
+        let listener = TcpListener::bind(address).await.map_err(bind_error)?;
+        let address = listener.local_addr().map_err(bind_error)?;
+        Ok(Self { listener, address, door })
+    }
+}
+
+/// Every listener that is configured.
+fn doors(config: &Config) -> Vec<(SocketAddr, Door)> {
+    let public = (config.listen, Door::In(Reach::Public));
+    let further = config.listeners.iter().map(|listener| (listener.address, Door::In(listener.reach)));
+    let out = config.egress.listeners.iter();
+    let out = out.map(|listener| (listener.address, Door::Out(listener.cluster.clone())));
+    std::iter::once(public).chain(further).chain(out).collect()
+}
+
+// === impl Watch ===
+
+impl Watch {
+    fn new(management: Arc<str>, client: Client, hosts: &Arc<Hosts>, clock: &Clock, name: &str) -> Self {
+        let routes = Informer::new(Api::<Route>::all(client.clone()), watcher::Config::default());
+        let endpoints =
+            Informer::new(Api::<Endpoints>::all(client.clone()), watcher::Config::default()).trim(trim);
+        let reconciler = Routes {
+            management: management.clone(),
+            client,
+            routes: routes.informer(),
+            hosts: hosts.clone(),
+            clock: clock.clone(),
+            name: name.to_owned(),
+        };
+        let controller = Controller::new("routes", reconciler, Options::default());
+        Self { management, routes, endpoints, controller }
+    }
+
+    /// Has every change of a route take effect at once, before anybody is told of it.
+    fn announce(
+        mut self,
+        hosts: &Arc<Hosts>,
+        statuses: &Arc<HashMap<Arc<str>, reconcile::Handle<ObjectKey>>>,
+        clusters: &Arc<Clusters>,
+    ) -> Self {
+        let known = self.routes.informer();
+        let (management, hosts) = (self.management.clone(), hosts.clone());
+        let (statuses, clusters) = (statuses.clone(), clusters.clone());
+        self.routes = self.routes.on_change(move |route| {
+            let key = RouteKey { management: management.clone(), route: ObjectKey::of(route) };
+            let current = known.get(&key.route);
+            let effect = hosts.update(&key, current.as_deref());
+            if let Some(gone) = effect.gone {
+                clusters.forget(&gone);
+            }
+            for RouteKey { management, route } in effect.affected {
+                if let Some(controller) = statuses.get(&management) {
+                    controller.wake(route);
+                }
+            }
+        });
+        self
     }
 }
 
 /// Accepts until shutdown.
 async fn accept(
-    listener: TcpListener,
+    bound: Bound,
     connections: Connections,
     tasks: Tasks,
 ) -> Result<(), pilothouse_runtime::TaskError> {
-    let places = Arc::new(Semaphore::new(connections.config.max_connections));
+    let Bound { listener, door, .. } = bound;
     loop {
         let accepted = tokio::select! {
             () = connections.shutdown.requested() => return Ok(()),
@@ -198,14 +283,14 @@ async fn accept(
                 continue;
             }
         };
-        let Ok(place) = places.clone().try_acquire_owned() else {
+        let Some(place) = connections.clusters.enter(connections.config.load().max_connections) else {
             debug!(%peer, "too many connections");
             connections.metrics.ended(Outcome::Limit);
             continue;
         };
-        let connections = connections.clone();
+        let (connections, door) = (connections.clone(), door.clone());
         tasks.spawn("connection", OnExit::LogError, async move {
-            connections.serve(stream, peer).await;
+            connections.serve(stream, peer, &door).await;
             drop(place);
             Ok(())
         });
@@ -228,20 +313,60 @@ fn trim(endpoints: &mut Endpoints) {
 
 impl Handle {
     /// The hosts that are served, with the routes that have them.
-    pub fn hosts(&self) -> Vec<(String, ObjectKey)> {
+    pub fn hosts(&self) -> Vec<(String, RouteKey)> {
         self.hosts.all()
     }
 
-    /// What the controller of routes is at, for the debug page.
-    pub fn status(&self) -> ControllerStatus {
-        self.status.status()
+    /// What the controllers of routes are at, for the debug page.
+    pub fn statuses(&self) -> Vec<(String, ControllerStatus)> {
+        self.statuses.iter().map(|(name, handle)| (name.to_string(), handle.status())).collect()
+    }
+
+    /// Takes another configuration, for connections that come from now on. Answers the keys whose change takes effect only
+    /// when the gateway is started again.
+    ///
+    /// # Errors
+    ///
+    /// When it contradicts itself; then everything stays as it is.
+    pub fn reconfigure(&self, mut config: Config) -> Result<Vec<&'static str>, Error> {
+        config.check()?;
+        let before = self.config.load();
+        let mut later = Vec::new();
+        let mut keep = |key, differs: bool| {
+            if differs {
+                later.push(key);
+            }
+        };
+        keep("listen", config.listen != before.listen);
+        keep("listeners", config.listeners != before.listeners);
+        keep("egress.listeners", config.egress.listeners != before.egress.listeners);
+        keep("management_clusters", config.management_clusters != before.management_clusters);
+        keep("name", config.name != before.name);
+        config.listen = before.listen;
+        config.listeners.clone_from(&before.listeners);
+        config.egress.listeners.clone_from(&before.egress.listeners);
+        config.management_clusters.clone_from(&before.management_clusters);
+        config.name.clone_from(&before.name);
+        self.config.store(Arc::new(config));
+        self.metrics.reloaded(Reload::Taken);
+        Ok(later)
+    }
+
+    pub(crate) fn refused_configuration(&self) {
+        self.metrics.reloaded(Reload::Refused);
     }
 
     fn verdict(&self) -> Verdict {
-        if self.routes.is_synced() && self.endpoints.is_synced() {
+        let unknown = self.sources.iter().filter(|(_, source)| !source.is_synced());
+        let mut unknown: Vec<_> = unknown.map(|(name, _)| name.to_string()).collect();
+        unknown.sort();
+        if unknown.is_empty() {
             Verdict::ready("routes are known")
-        } else {
+        } else if unknown.len() == self.sources.len() {
             Verdict::failed("routes and endpoints have not been listed yet")
+        } else {
+            // The others' clusters are served all the same.
+            Verdict::warning(format!("routes of {} have not been listed yet", unknown.join(", ")))
         }
     }
 }

@@ -88,3 +88,10 @@ async fn endless_hello_is_cut_off() {
     let read = read(&mut bytes.as_slice(), 20_000).await;
     assert!(matches!(read, Err(HelloError::TooLong(20_000) | HelloError::NotTls { .. })), "{read:?}");
 }
+
+#[tokio::test]
+async fn headers_of_balancers_are_known_for_what_they_are() {
+    for header in [&b"\r\n\r\n\0\r\nQUIT\n\x20\0\0\0"[..], b"PROXY TCP4 10.0.0.1 10.0.0.2 1 2\r\n"] {
+        assert!(matches!(read_bytes(header).await, Err(HelloError::Announced)), "{header:?}");
+    }
+}

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use axum::body::Body;
@@ -14,11 +16,16 @@ use kube::Client;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
+type Callback = Box<dyn Fn(&Value) + Send>;
+
 /// What the cluster holds. A cheap handle.
 #[derive(Clone)]
 pub(crate) struct Api {
     log: Arc<Mutex<Log>>,
     changed: watch::Sender<usize>,
+    before_status: Arc<Mutex<Option<Callback>>>,
+    /// How often it was asked for anything.
+    pub(crate) requests: Arc<AtomicUsize>,
 }
 
 /// Every change there was; its length is the resource version.
@@ -30,7 +37,17 @@ struct Log {
 
 impl Api {
     pub(crate) fn new() -> Self {
-        Self { log: Arc::default(), changed: watch::Sender::new(0) }
+        Self {
+            log: Arc::default(),
+            changed: watch::Sender::new(0),
+            before_status: Arc::default(),
+            requests: Arc::default(),
+        }
+    }
+
+    /// Calls back when a status comes in, before it is written.
+    pub(crate) fn before_status(&self, callback: impl Fn(&Value) + Send + 'static) {
+        *self.before_status.lock().unwrap() = Some(Box::new(callback));
     }
 
     pub(crate) fn client(&self) -> Client {
@@ -51,6 +68,36 @@ impl Api {
         log.objects.insert(key(resource, &object), object);
         log.events.push((resource, event));
         self.changed.send_replace(version);
+    }
+
+    /// Applies a route to the service `kube-apiserver` of a namespace.
+    pub(crate) fn route(&self, namespace: &str, name: &str, host: &str, created: &str) {
+        self.apply(
+            "routes",
+            json!({
+                "apiVersion": "route.openshift.io/v1",
+                "kind": "Route",
+                "metadata": { "namespace": namespace, "name": name, "creationTimestamp": created },
+                "spec": {
+                    "host": host,
+                    "to": { "kind": "Service", "name": "kube-apiserver" },
+                    "tls": { "termination": "passthrough" },
+                },
+            }),
+        );
+    }
+
+    /// Applies the endpoint of that service.
+    pub(crate) fn endpoints(&self, namespace: &str, address: SocketAddr) {
+        self.apply(
+            "endpoints",
+            json!({
+                "apiVersion": "v1",
+                "kind": "Endpoints",
+                "metadata": { "namespace": namespace, "name": "kube-apiserver" },
+                "subsets": [{ "addresses": [{ "ip": address.ip() }], "ports": [{ "port": address.port() }] }],
+            }),
+        );
     }
 
     pub(crate) fn delete(&self, resource: &'static str, namespace: &str, name: &str) {
@@ -78,6 +125,7 @@ async fn look(
     resource: &'static str,
     Query(query): Query<BTreeMap<String, String>>,
 ) -> Response {
+    api.requests.fetch_add(1, Ordering::Relaxed);
     if !query.contains_key("watch") {
         let log = api.log.lock().unwrap();
         let items: Vec<_> = log
@@ -114,7 +162,11 @@ async fn write_status(
     Path((namespace, name)): Path<(String, String)>,
     Json(patch): Json<Value>,
 ) -> Json<Value> {
+    api.requests.fetch_add(1, Ordering::Relaxed);
     let mut object = api.get("routes", &namespace, &name);
+    if let Some(callback) = &*api.before_status.lock().unwrap() {
+        callback(&object);
+    }
     object["status"] = patch["status"].clone();
     api.apply("routes", object.clone());
     Json(object)

@@ -2,7 +2,13 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
+mod access;
 mod api;
+mod balancers;
 mod drain;
+mod egress;
+mod limits;
+mod reload;
 mod routing;
 mod support;
+mod tools;

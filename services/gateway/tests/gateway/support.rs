@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use pilothouse_gateway::{Config, Deps, Direct, Handle, Service};
+use pilothouse_gateway::{Config, Deps, Direct, Handle, Listener, MANAGEMENT, Management, Reach, Service};
 use pilothouse_http::Health;
 use pilothouse_pki::{Authority, AuthorityRequest, LeafRequest, Subject};
 use pilothouse_runtime::{Clock, OnExit, Reason, Shutdown, Tasks};
@@ -14,7 +14,7 @@ use prometheus_client::registry::Registry;
 use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
-use serde_json::json;
+use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::{TlsAcceptor, TlsConnector, client::TlsStream};
@@ -26,7 +26,11 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 pub(crate) struct Gateway {
     pub(crate) api: Api,
+    /// Of another management cluster.
+    pub(crate) second_api: Api,
     pub(crate) address: SocketAddr,
+    /// Everywhere it listens, as configured.
+    pub(crate) addresses: Vec<SocketAddr>,
     pub(crate) handle: Handle,
     registry: Registry,
     shutdown: Shutdown,
@@ -38,11 +42,15 @@ impl Gateway {
     pub(crate) async fn start(config: Config) -> Self {
         let request = AuthorityRequest::new(Subject::try_new("test").unwrap());
         let authority = Authority::self_signed(&request, &Clock::system()).unwrap();
-        let (api, shutdown) = (Api::new(), Shutdown::new());
+        let (api, second_api, shutdown) = (Api::new(), Api::new(), Shutdown::new());
         let mut registry = Registry::default();
-        let deps = Deps {
+        let management = |name: &str, api: &Api| Management {
+            name: name.to_owned(),
             client: api.client(),
             dialer: Arc::new(Direct),
+        };
+        let deps = Deps {
+            management: vec![management(MANAGEMENT, &api), management("second", &second_api)],
             clock: Clock::system(),
             health: Health::new(shutdown.clone()),
             registry: &mut registry,
@@ -50,61 +58,50 @@ impl Gateway {
         let listen = SocketAddr::from(([127, 0, 0, 1], 0));
         let service = Service::build(Config { listen, ..config }, deps).await.unwrap();
         let (address, handle) = (service.local_address(), service.handle());
+        let addresses = service.addresses().collect();
         let tasks = Tasks::new("test", shutdown.clone());
         let own = shutdown.clone();
         tasks.spawn("gateway", OnExit::StopProcess, async move { Ok(service.run(own).await?) });
-        Self { api, address, handle, registry, shutdown, tasks, authority }
+        Self { api, second_api, address, addresses, handle, registry, shutdown, tasks, authority }
     }
 
     /// A cluster with an endpoint that answers every line with its own name, and a route to it.
     pub(crate) async fn cluster(&self, name: &str) -> String {
         let host = format!("api.{name}.pilothouse.test");
         let address = self.endpoint(&host, name).await;
-        self.endpoints(name, address);
+        self.api.endpoints(name, address);
         self.route(name, "kube-apiserver", &host, "2026-01-01T00:00:00Z");
         self.until_served(&host, &format!("{name}/kube-apiserver")).await;
         host
     }
 
     pub(crate) fn route(&self, namespace: &str, name: &str, host: &str, created: &str) {
-        self.api.apply(
-            "routes",
-            json!({
-                "apiVersion": "route.openshift.io/v1",
-                "kind": "Route",
-                "metadata": { "namespace": namespace, "name": name, "creationTimestamp": created },
-                "spec": {
-                    "host": host,
-                    "to": { "kind": "Service", "name": "kube-apiserver" },
-                    "tls": { "termination": "passthrough" },
-                },
-            }),
-        );
+        self.api.route(namespace, name, host, created);
     }
 
     pub(crate) fn endpoints(&self, namespace: &str, address: SocketAddr) {
-        self.api.apply(
-            "endpoints",
-            json!({
-                "apiVersion": "v1",
-                "kind": "Endpoints",
-                "metadata": { "namespace": namespace, "name": "kube-apiserver" },
-                "subsets": [{ "addresses": [{ "ip": address.ip() }], "ports": [{ "port": address.port() }] }],
-            }),
-        );
+        self.api.endpoints(namespace, address);
+    }
+
+    /// Changes a cluster's route.
+    pub(crate) fn restrict(&self, cluster: &str, annotations: Value, labels: Value) {
+        let mut route = self.api.get("routes", cluster, "kube-apiserver");
+        route["metadata"]["annotations"] = annotations;
+        route["metadata"]["labels"] = labels;
+        self.api.apply("routes", route);
     }
 
     pub(crate) async fn until_served(&self, host: &str, route: &str) {
         eventually("the host is served", PATIENCE, || async {
             let hosts = self.handle.hosts();
-            let found = hosts.iter().any(|(served, by)| served == host && by.to_string() == route);
+            let found = hosts.iter().any(|(served, by)| served == host && by.route.to_string() == route);
             if found { Ok(()) } else { Err(format!("{hosts:?}")) }
         })
         .await;
     }
 
     /// A TLS server that says `text` for every byte that it gets.
-    async fn endpoint(&self, host: &str, text: &str) -> SocketAddr {
+    pub(crate) async fn endpoint(&self, host: &str, text: &str) -> SocketAddr {
         let names = [host.parse().unwrap()];
         let request = LeafRequest::server(Subject::try_new("endpoint").unwrap(), names);
         let identity = self.authority.issue(&request, &Clock::system()).unwrap();
@@ -137,6 +134,16 @@ impl Gateway {
 
     /// Connects as a client of that host does.
     pub(crate) async fn connect(&self, host: &str) -> io::Result<TlsStream<TcpStream>> {
+        self.connect_at(self.address, host, b"").await
+    }
+
+    /// The same at another listener, with something to say before.
+    pub(crate) async fn connect_at(
+        &self,
+        address: SocketAddr,
+        host: &str,
+        before: &[u8],
+    ) -> io::Result<TlsStream<TcpStream>> {
         let mut roots = RootCertStore::empty();
         roots.add(self.authority.certificate().der().clone()).unwrap();
         let config = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
@@ -144,7 +151,8 @@ impl Gateway {
             .unwrap()
             .with_root_certificates(roots)
             .with_no_client_auth();
-        let stream = TcpStream::connect(self.address).await?;
+        let mut stream = TcpStream::connect(address).await?;
+        stream.write_all(before).await?;
         let name = ServerName::try_from(host.to_owned()).unwrap();
         TlsConnector::from(Arc::new(config)).connect(name, stream).await
     }
@@ -166,15 +174,31 @@ impl Gateway {
         assert_eq!(self.shutdown.reason(), Some(Reason::Asked("the test is over".to_owned())));
     }
 
+    /// The metrics.
+    pub(crate) fn numbers(&self) -> String {
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &self.registry).unwrap();
+        text
+    }
+
+    /// The authority's certificate, PEM.
+    pub(crate) fn authority(&self) -> String {
+        self.authority.certificate().to_pem()
+    }
+
     /// Waits until a line of the metrics reads like this.
     pub(crate) async fn until_numbers_say(&self, line: &str) {
         eventually(&format!("the metrics say {line}"), PATIENCE, || async {
-            let mut text = String::new();
-            prometheus_client::encoding::text::encode(&mut text, &self.registry).unwrap();
+            let text = self.numbers();
             if text.lines().any(|found| found == line) { Ok(()) } else { Err(text) }
         })
         .await;
     }
+}
+
+/// A listener on a free port.
+pub(crate) fn listener(reach: Reach) -> Listener {
+    Listener { address: SocketAddr::from(([127, 0, 0, 1], 0)), reach }
 }
 
 /// Sends a byte, and reads what comes back.

@@ -1,0 +1,193 @@
+//! Connections by cluster: how many there are, how many there may be, and their numbers.
+//!
+//! A cluster has an entry from its first connection until its last route is gone. Numbers by cluster are numbers without end,
+//! so only so many clusters have their own, and the rest share those of `other`.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use prometheus_client::encoding::EncodeLabelSet;
+
+use crate::metrics::{ClusterNumbers, Metrics};
+
+/// What tells one cluster from another.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, EncodeLabelSet)]
+pub struct ClusterName {
+    /// The management cluster that it is hosted in; empty for clusters that the configuration names.
+    pub management: String,
+    /// The namespace of its control plane, or the name in the configuration.
+    pub cluster: String,
+}
+
+/// All clusters that have, or had, connections.
+#[derive(Debug)]
+pub(crate) struct Clusters {
+    metrics: Metrics,
+    open: Arc<AtomicUsize>,
+    entries: Mutex<HashMap<ClusterName, Entry>>,
+}
+
+#[derive(Clone, Debug)]
+struct Entry {
+    open: Arc<AtomicUsize>,
+    numbers: ClusterNumbers,
+    /// Whether the numbers are its own.
+    own: bool,
+}
+
+/// One connection's place among those that there may be, given back when dropped.
+#[derive(Debug)]
+pub(crate) struct Place(Arc<AtomicUsize>);
+
+/// The same within a cluster.
+#[derive(Debug)]
+pub(crate) struct ClusterPlace {
+    _place: Place,
+    pub(crate) numbers: ClusterNumbers,
+}
+
+// === impl Clusters ===
+
+impl Clusters {
+    pub(crate) fn new(metrics: Metrics) -> Self {
+        Self { metrics, open: Arc::default(), entries: Mutex::default() }
+    }
+
+    /// A place among all connections, if there is one.
+    pub(crate) fn enter(&self, most: usize) -> Option<Place> {
+        Place::take(&self.open, most)
+    }
+
+    /// A place among those of a cluster; without one, the numbers to count that in.
+    pub(crate) fn enter_cluster(
+        &self,
+        name: &ClusterName,
+        most: usize,
+        labels: usize,
+    ) -> Result<ClusterPlace, ClusterNumbers> {
+        let Entry { open, numbers, .. } = self.entry(name, labels);
+        match Place::take(&open, most) {
+            Some(place) => {
+                numbers.opened();
+                Ok(ClusterPlace { _place: place, numbers })
+            }
+            None => Err(numbers),
+        }
+    }
+
+    /// The numbers of a cluster.
+    pub(crate) fn numbers(&self, name: &ClusterName, labels: usize) -> ClusterNumbers {
+        self.entry(name, labels).numbers
+    }
+
+    /// The cluster is gone. Connections that it still has keep their places and are counted no more.
+    pub(crate) fn forget(&self, name: &ClusterName) {
+        if let Some(Entry { own: true, .. }) = self.lock().remove(name) {
+            self.metrics.forget(name);
+        }
+    }
+
+    fn entry(&self, name: &ClusterName, labels: usize) -> Entry {
+        let mut entries = self.lock();
+        if let Some(entry) = entries.get(name) {
+            return entry.clone();
+        }
+        let own = entries.len() < labels;
+        let numbers =
+            if own { self.metrics.cluster(name) } else { self.metrics.cluster(&ClusterName::other()) };
+        let entry = Entry { open: Arc::default(), numbers, own };
+        entries.insert(name.clone(), entry.clone());
+        entry
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<ClusterName, Entry>> {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+// === impl ClusterName ===
+
+impl ClusterName {
+    /// A cluster that the configuration names.
+    pub(crate) fn configured(cluster: &str) -> Self {
+        Self { management: String::new(), cluster: cluster.to_owned() }
+    }
+
+    fn other() -> Self {
+        Self::configured("other")
+    }
+}
+
+// === impl Place ===
+
+impl Place {
+    fn take(open: &Arc<AtomicUsize>, most: usize) -> Option<Self> {
+        let taken =
+            open.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |open| (open < most).then_some(open + 1));
+        taken.is_ok().then(|| Self(open.clone()))
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Drop for ClusterPlace {
+    fn drop(&mut self) {
+        self.numbers.closed();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use prometheus_client::encoding::text::encode;
+    use prometheus_client::registry::Registry;
+
+    use super::*;
+
+    fn name(cluster: &str) -> ClusterName {
+        ClusterName { management: "management".to_owned(), cluster: cluster.to_owned() }
+    }
+
+    fn text(registry: &Registry) -> String {
+        let mut text = String::new();
+        encode(&mut text, registry).unwrap();
+        text
+    }
+
+    #[test]
+    fn places_of_one_cluster_are_not_those_of_another_and_are_given_back() {
+        let clusters = Clusters::new(Metrics::new(&mut Registry::default()));
+        let first = clusters.enter_cluster(&name("first"), 1, 10).unwrap();
+        assert!(clusters.enter_cluster(&name("first"), 1, 10).is_err());
+        assert!(clusters.enter_cluster(&name("second"), 1, 10).is_ok());
+        drop(first);
+        assert!(clusters.enter_cluster(&name("first"), 1, 10).is_ok());
+        let all = [clusters.enter(2), clusters.enter(2), clusters.enter(2)];
+        assert!(all[1].is_some() && all[2].is_none());
+    }
+
+    #[test]
+    fn only_so_many_clusters_have_numbers_and_those_that_go_take_theirs_along() {
+        let mut registry = Registry::default();
+        let clusters = Clusters::new(Metrics::new(&mut registry));
+        for cluster in ["first", "second", "third"] {
+            clusters.enter_cluster(&name(cluster), 10, 1).unwrap().numbers.ended(true);
+        }
+        let served = |management: &str, cluster: &str, count: u64| {
+            let labels = format!("management=\"{management}\",cluster=\"{cluster}\"");
+            format!("gateway_cluster_connections_total{{{labels}}} {count}\n")
+        };
+        let (first, other) = (served("management", "first", 1), served("", "other", 2));
+        let seen = text(&registry);
+        assert!(seen.contains(&first) && seen.contains(&other), "{seen}");
+        assert!(!seen.contains("second"), "{seen}");
+        clusters.forget(&name("first"));
+        clusters.forget(&name("second"));
+        let seen = text(&registry);
+        assert!(!seen.contains("first") && seen.contains(&other), "{seen}");
+    }
+}
