@@ -36,3 +36,4 @@ mod tenancy;
 mod upstream;
 mod upstream_faults;
 mod upstream_upgrades;
+mod who_may_come;
