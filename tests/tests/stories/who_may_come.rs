@@ -11,6 +11,7 @@ const ROUTES: [&str; 5] = ["get", "routes", "--all-namespaces", "-o", "yaml"];
 #[tokio::test(flavor = "multi_thread")]
 async fn api_server_is_reached_from_where_its_owner_allows_and_nowhere_else() {
     let Some(mut region) = Region::start(&[]).await else { return };
+    region.provider().register();
     let first = Region::cluster_id("first");
     let mut body = cluster_body();
     body["properties"]["api"] = json!({ "visibility": "Private", "authorizedCidrs": ["203.0.113.0/24"] });
