@@ -17,7 +17,7 @@ mod samples;
 mod size;
 
 pub(crate) use catalogue::Catalogue;
-pub(crate) use compare::in_turns;
+pub(crate) use compare::{Comparison, in_turns};
 pub(crate) use disk::flush_rate;
 pub(crate) use figure::{Budget, Figure};
 pub(crate) use folder::{Folder, file_system};

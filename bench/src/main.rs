@@ -5,6 +5,7 @@
 //! cargo run --release -p pilothouse-bench -- create
 //! cargo run --release -p pilothouse-bench -- fleet
 //! cargo run --release -p pilothouse-bench -- frontend
+//! cargo run --release -p pilothouse-bench -- gateway
 //! cargo run --release -p pilothouse-bench -- hosted
 //! cargo run --release -p pilothouse-bench -- kubeapi
 //! cargo run --release -p pilothouse-bench -- maestro
@@ -38,6 +39,7 @@
 mod create;
 mod fleet;
 mod frontend;
+mod gateway;
 mod harness;
 mod hosted;
 mod kubeapi;
@@ -82,6 +84,8 @@ enum Benchmark {
     Fleet(FleetArgs),
     /// The resource provider: GET, durable PUT, reaction, memory, 100,000 clusters.
     Frontend(RunArgs),
+    /// The gateway beside HAProxy: bulk, new connections, questions and answers.
+    Gateway(RunArgs),
     /// Hosted clusters: created to available, their nodes, many on one machine, memory, idle processor.
     Hosted(HostedArgs),
     /// Our Kubernetes API server beside etcd and kube-apiserver: start, memory, creates, GETs, lists, watches.
@@ -155,6 +159,7 @@ impl Benchmark {
             Self::Create(args) => create::run(Size::of(args.sample)).await,
             Self::Fleet(args) => Box::pin(fleet::run(Size::of(args.sample), args.clusters)).await,
             Self::Frontend(args) => frontend::run(Size::of(args.sample)).await,
+            Self::Gateway(args) => Box::pin(gateway::run(Size::of(args.sample))).await,
             Self::Hosted(args) => Box::pin(hosted::run(Size::of(args.sample), args.clusters)).await,
             Self::Kubeapi(args) => kubeapi::run(Size::of(args.sample)).await,
             Self::Maestro(args) => Box::pin(maestro::run(Size::of(args.sample))).await,
