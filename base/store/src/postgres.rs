@@ -52,8 +52,10 @@ use script::Script;
 
 type Database = sqlx::Postgres;
 type Connection = PgConnection;
-/// How the open entries of a document are found: PostgreSQL sees by itself.
-const BY_KEY: &str = "";
+/// How the open entries of a document are found. As a plain join, it is planned while there are next to none, and the plan
+/// that is then kept goes through every open entry of the store for each document of a batch.
+const OPEN_ENTRIES: &str = "CROSS JOIN LATERAL (SELECT * FROM entry WHERE entry.container = wanted.column1 \
+     AND entry.partition = wanted.column2 AND entry.id = wanted.column3 AND entry.until IS NULL OFFSET 0) e";
 /// Begins a number of reads that are of one instant.
 const SNAPSHOT: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
 const SHARED: bool = true;

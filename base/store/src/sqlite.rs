@@ -52,7 +52,8 @@ type Database = sqlx::Sqlite;
 type Connection = SqliteConnection;
 /// How the open entries of a document are found. Left to itself, SQLite takes the key of the table for as good, and goes
 /// through every entry of the container.
-const BY_KEY: &str = "INDEXED BY entry_by_key";
+const OPEN_ENTRIES: &str = "JOIN entry e INDEXED BY entry_by_key ON e.container = wanted.column1 \
+     AND e.partition = wanted.column2 AND e.id = wanted.column3 AND e.until IS NULL";
 /// Begins a number of reads that are of one instant.
 const SNAPSHOT: &str = "BEGIN";
 /// The lock beside the file sees to it.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use sqlx::{QueryBuilder, Row as _};
 
-use super::{BY_KEY, Connection, Database};
+use super::{Connection, Database, OPEN_ENTRIES};
 use crate::container::Entry;
 use crate::engine::Head;
 use crate::lease::LeaseRow;
@@ -89,10 +89,7 @@ pub(super) fn entries_statement(keys: &[&Key]) -> QueryBuilder<Database> {
         "SELECT e.container, e.partition, e.id, e.name, e.value, e.since FROM (",
     );
     push_keys(&mut query, keys);
-    query.push(format_args!(
-        ") AS wanted JOIN entry e {BY_KEY} ON e.container = wanted.column1 AND e.partition = wanted.column2 \
-         AND e.id = wanted.column3 AND e.until IS NULL"
-    ));
+    query.push(") AS wanted ").push(OPEN_ENTRIES);
     query
 }
 

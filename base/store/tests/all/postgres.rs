@@ -3,5 +3,6 @@
 
 mod doubt;
 mod late_commit;
+mod plans;
 mod replicas;
 mod restarts;

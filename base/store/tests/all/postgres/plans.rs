@@ -1,0 +1,50 @@
+//! Plans that are made while a store is empty are kept for as long as a connection lives. They have to be good for a store
+//! that has grown since.
+
+use std::time::Duration;
+
+use pilothouse_store::{Precondition, Transaction};
+use pilothouse_test_support::{eventually, postgres};
+use serde_json::json;
+
+use crate::fixture::{Fixture, Kind, ada, id, notes};
+
+/// Documents of one batch: enough that the database has a choice.
+const BATCH: usize = 16;
+const BATCHES: usize = 40;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn index_entries_of_a_batch_are_found_without_reading_those_of_others() {
+    let Some(fixture) = Fixture::new(Kind::Postgres) else { return };
+    let Some(server) = postgres::shared() else { return };
+    let store = fixture.store().await;
+    // Every batch also changes the one before, and so looks for its entries.
+    for batch in 0..BATCHES {
+        let mut transaction = Transaction::new(ada());
+        for (number, colour) in [(Some(batch), "red"), (batch.checked_sub(1), "blue")] {
+            let Some(number) = number else { continue };
+            for place in 0..BATCH {
+                let document = id(&format!("{number}-{place}"));
+                transaction.put(&notes(), document, Precondition::Any, &json!({"colour": colour})).unwrap();
+            }
+        }
+        store.commit(&transaction).await.unwrap();
+    }
+    // Its connections say what they have read when they end, at the latest.
+    store.close().await;
+    let location = fixture.location.to_string();
+    let name = location.split('?').next().unwrap().rsplit('/').next().unwrap();
+    let ask = |sql: &str| {
+        let (base, _) = server.url().rsplit_once('/').map(|(base, _)| (base.to_owned(), ())).unwrap();
+        server.try_run_psql(&format!("{base}/{name}"), sql).unwrap().trim().to_owned()
+    };
+    eventually("the store's connections to end", Duration::from_secs(60), || async {
+        let left = ask("select count(*) from pg_stat_activity where application_name = 'pilothouse' and datname = current_database()");
+        if left == "0" { Ok(()) } else { Err(left) }
+    })
+    .await;
+    let read = ask("select idx_tup_read from pg_stat_all_indexes where indexrelname = 'entry_by_key'");
+    let read: usize = read.parse().unwrap();
+    let all = BATCH * BATCHES;
+    assert!((1..4 * all).contains(&read), "{read} entries were read for {all} changes");
+}
