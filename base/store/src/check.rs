@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use crate::container::{Entry, Prepared};
 use crate::engine::{Head, Position, Scanned, State};
+use crate::outline::Outline;
 use crate::store::Inner;
 use crate::transaction::Key;
 use crate::{Error, Revision, seal};
@@ -160,8 +161,8 @@ impl Checker<'_> {
             self.found(key, "its container is not in the catalogue");
             return None;
         };
-        let value = match seal::parse(key, body) {
-            Ok(value) => value,
+        let mut outline = match seal::outline(key, body) {
+            Ok(outline) => outline,
             Err(error) => {
                 self.found(key, format!("revision {revision}: {error}"));
                 return None;
@@ -175,14 +176,20 @@ impl Checker<'_> {
             if let Err(error) = opened {
                 self.found(key, format!("revision {revision}: {error}"));
             }
-        } else if let Some(pointer) = seal::first_in_clear(&container, &value) {
-            self.found(key, format!("revision {revision} has the secret at `{pointer}` in clear"));
+        } else {
+            match seal::first_in_clear(&container, key, &mut outline) {
+                Ok(None) => {}
+                Ok(Some(pointer)) => {
+                    self.found(key, format!("revision {revision} has the secret at `{pointer}` in clear"));
+                }
+                Err(error) => self.found(key, format!("revision {revision}: {error}")),
+            }
         }
-        self.entries(&container, key, &value)
+        self.entries(&container, key, &mut outline)
     }
 
-    fn entries(&mut self, container: &Prepared, key: &Key, value: &serde_json::Value) -> Option<Vec<Entry>> {
-        match container.entries(value) {
+    fn entries(&mut self, container: &Prepared, key: &Key, body: &mut Outline<'_>) -> Option<Vec<Entry>> {
+        match container.entries(body) {
             Ok(mut entries) => {
                 entries.sort_unstable();
                 Some(entries)

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use crate::Error;
+use crate::outline::Outline;
 use crate::pattern::Pattern;
 
 /// A kind of document with its indexes and secrets. Cheap to clone.
@@ -185,10 +185,13 @@ impl Prepared {
     }
 
     /// What the indexes keep of a document, in a stable order.
-    pub(crate) fn entries(&self, document: &Value) -> Result<Vec<Entry>, Error> {
+    pub(crate) fn entries(&self, document: &mut Outline<'_>) -> Result<Vec<Entry>, Error> {
         let mut entries = Vec::new();
         for (index, pattern) in &self.indexes {
-            for value in pattern.texts(document) {
+            let texts = pattern
+                .texts(document)
+                .map_err(|error| invalid(&self.name, &format!("{pattern}: {error}")))?;
+            for value in texts {
                 let problem = if value.len() > LONGEST_VALUE {
                     format!("the value at {pattern} has {} bytes, {LONGEST_VALUE} are allowed", value.len())
                 } else if value.contains('\0') {

@@ -96,11 +96,12 @@ async fn seal_anew(inner: &Inner, container: &Prepared, under_way: &Specificatio
         let mut rows = Vec::new();
         for version in scanned.iter().filter(|version| version.key.container == container.name) {
             let Some(body) = &version.body else { continue };
-            let mut value = seal::parse(&version.key, body)?;
+            let mut plain = body.clone();
             for secrecy in under_way.former.iter().chain([&under_way.secrecy()]) {
-                value = seal::open_where_sealed(secrecy, &version.key, value, keyring)?;
+                plain = seal::open_where_sealed(secrecy, &version.key, &plain, keyring)?;
             }
-            let (body, sealing_key) = seal::seal(container, &version.key, &value, keyring)?;
+            let mut outline = seal::outline(&version.key, &plain)?;
+            let (body, sealing_key) = seal::seal(container, &version.key, &mut outline, keyring)?;
             rows.push((version.position, body, sealing_key));
         }
         inner.engine.submit(Command::Maintain(Maintenance::Reseal { rows })).await?;
@@ -125,7 +126,7 @@ async fn reindex(inner: &Inner, container: &Prepared) -> Result<(), Error> {
         let mut rows = Vec::new();
         for version in &found {
             // Entries are never of secrets, so nothing needs to be opened.
-            let entries = container.entries(&seal::parse(&version.key, &version.body)?)?;
+            let entries = container.entries(&mut seal::outline(&version.key, &version.body)?)?;
             rows.push((version.key.clone(), version.revision, entries));
         }
         inner.engine.submit(Command::Maintain(Maintenance::Reindex { rows })).await?;

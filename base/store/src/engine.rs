@@ -16,7 +16,7 @@ use crate::container::{Entry, Specification};
 use crate::lease::{Fence, LeaseCommand};
 use crate::query::List;
 use crate::transaction::{Key, Precondition};
-use crate::{Committed, Error, Etag, Partition, Revision};
+use crate::{Committed, DocumentId, Error, Etag, Partition, Revision};
 
 /// A durable (or, in memory, a strict) keeper of versions.
 ///
@@ -32,6 +32,8 @@ pub(crate) trait Engine: Send + Sync + fmt::Debug + 'static {
     fn past(&self, key: Key, at: Revision) -> BoxFuture<'_, Result<Read<Option<Version>>, Error>>;
     /// A page of documents.
     fn list(&self, list: List) -> BoxFuture<'_, Result<Read<Vec<Version>>, Error>>;
+    /// The ids of all documents there are, of those a list selects, in its order.
+    fn ids(&self, list: List) -> BoxFuture<'_, Result<Read<Vec<DocumentId>>, Error>>;
     /// Changes after a revision, whole revisions only, about `limit` of them.
     fn changes(
         &self,

@@ -10,7 +10,7 @@ use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
-use aws_lc_rs::aead::{AES_256_GCM_SIV, Aad, Nonce, RandomizedNonceKey};
+use aws_lc_rs::aead::{AES_256_GCM_SIV, Aad, NONCE_LEN, Nonce, RandomizedNonceKey};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD as BASE64;
 use camino::{Utf8Path, Utf8PathBuf};
@@ -135,9 +135,12 @@ impl Keyring {
             .cipher
             .seal_in_place_append_tag(Aad::from(place.as_bytes()), &mut bytes)
             .map_err(|_| failed("the cipher refused it"))?;
-        let mut sealed = nonce.as_ref().to_vec();
-        sealed.extend_from_slice(&bytes);
-        Ok((format!("{PREFIX}{}:{}", key.id, BASE64.encode(sealed)), key.id.clone()))
+        let mut text = format!("{PREFIX}{}:", key.id);
+        text.reserve((NONCE_LEN + bytes.len()).div_ceil(3) * 4);
+        // Whole groups of three bytes, so that what follows can be written by itself.
+        BASE64.encode_string(nonce.as_ref(), &mut text);
+        BASE64.encode_string(&bytes, &mut text);
+        Ok((text, key.id.clone()))
     }
 
     /// Whether a text has the form of something sealed.
@@ -152,14 +155,11 @@ impl Keyring {
             .strip_prefix(PREFIX)
             .and_then(|rest| rest.split_once(':'))
             .ok_or_else(|| failed(format!("the value at {place} is not sealed")))?;
-        let mut bytes = BASE64
-            .decode(data)
-            .ok()
-            .filter(|bytes| bytes.len() > aws_lc_rs::aead::NONCE_LEN)
-            .ok_or_else(|| failed(format!("the value at {place} is not whole")))?;
-        let mut sealed = Zeroizing::new(bytes.split_off(aws_lc_rs::aead::NONCE_LEN));
-        let nonce = Nonce::try_assume_unique_for_key(&bytes)
-            .map_err(|_| failed(format!("the value at {place} is not whole")))?;
+        let is_cut = || failed(format!("the value at {place} is not whole"));
+        let (nonce, data) = data.split_at_checked(NONCE_LEN / 3 * 4).ok_or_else(is_cut)?;
+        let nonce = BASE64.decode(nonce).map_err(|_| is_cut())?;
+        let nonce = Nonce::try_assume_unique_for_key(&nonce).map_err(|_| is_cut())?;
+        let mut sealed = Zeroizing::new(BASE64.decode(data).map_err(|_| is_cut())?);
         let keys = self.read();
         let key = keys.iter().find(|key| key.id == id).ok_or_else(|| {
             failed(format!("key `{id}` is not in the key file; restore it from where it was kept"))

@@ -68,6 +68,7 @@ mod lease;
 mod location;
 mod memory;
 mod name;
+mod outline;
 mod pattern;
 mod plan;
 mod postgres;

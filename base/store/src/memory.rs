@@ -16,7 +16,7 @@ use crate::plan::{NewVersion, OpenEntry, Touched, World, plan};
 use crate::query::List;
 use crate::transaction::Key;
 use crate::wake::{Topic, Wakes};
-use crate::{Error, LeaseName, Revision};
+use crate::{DocumentId, Error, LeaseName, Revision};
 
 #[derive(Debug)]
 pub(crate) struct Memory {
@@ -252,6 +252,15 @@ impl Engine for Memory {
             .take(list.limit)
             .collect();
         answer(rows.read(found))
+    }
+
+    fn ids(&self, list: List) -> BoxFuture<'_, Result<Read<Vec<DocumentId>>, Error>> {
+        async move {
+            let Read { state, found } =
+                self.list(List { limit: usize::MAX, at: None, behind: None, ..list }).await?;
+            Ok(Read { state, found: found.into_iter().map(|version| version.key.id).collect() })
+        }
+        .boxed()
     }
 
     fn changes(

@@ -3,9 +3,8 @@
 
 use std::fmt;
 
-use serde_json::Value;
-
 use crate::Error;
+use crate::outline::Outline;
 
 /// A parsed path such as `/metadata/labels/*`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,19 +41,19 @@ impl Pattern {
 
     /// The scalar values at this path as text. A final `*` over an object gives `name=value`, which is how
     /// labels are looked up.
-    pub(crate) fn texts(&self, document: &Value) -> Vec<String> {
+    pub(crate) fn texts(&self, document: &mut Outline<'_>) -> Result<Vec<String>, serde_json::Error> {
         let mut found = Vec::new();
-        collect(&self.0, document, &mut found);
+        collect(&self.0, document, &mut found)?;
         found.sort_unstable();
         found.dedup();
-        found
+        Ok(found)
     }
 
     /// Gives every value at this path, with its concrete pointer, to `change`.
-    pub(crate) fn for_each_mut<E>(
+    pub(crate) fn for_each_mut<E: From<serde_json::Error>>(
         &self,
-        document: &mut Value,
-        change: &mut impl FnMut(&str, &mut Value) -> Result<(), E>,
+        document: &mut Outline<'_>,
+        change: &mut impl FnMut(&str, &mut Outline<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
         visit(&self.0, &mut String::new(), document, change)
     }
@@ -73,61 +72,65 @@ fn escaped(name: &str) -> String {
     name.replace('~', "~0").replace('/', "~1")
 }
 
-fn scalar(value: &Value) -> Option<String> {
-    match value {
-        Value::String(text) => Some(text.clone()),
-        Value::Bool(_) | Value::Number(_) => Some(value.to_string()),
-        Value::Null | Value::Array(_) | Value::Object(_) => None,
-    }
-}
-
-fn collect(path: &[Segment], value: &Value, found: &mut Vec<String>) {
-    match (path, value) {
-        ([], value) => found.extend(scalar(value)),
-        ([Segment::Every], Value::Object(members)) => {
+fn collect(
+    path: &[Segment],
+    value: &mut Outline<'_>,
+    found: &mut Vec<String>,
+) -> Result<(), serde_json::Error> {
+    let Some((segment, rest)) = path.split_first() else {
+        found.extend(value.scalar());
+        return Ok(());
+    };
+    value.unfold()?;
+    match (segment, value) {
+        (Segment::Every, Outline::Object(members)) if rest.is_empty() => {
             found.extend(
-                members.iter().filter_map(|(name, value)| Some(format!("{name}={}", scalar(value)?))),
+                members.iter().filter_map(|(name, value)| Some(format!("{name}={}", value.scalar()?))),
             );
+            Ok(())
         }
-        ([Segment::Name(name), rest @ ..], Value::Object(members)) => {
-            if let Some(value) = members.get(name) {
-                collect(rest, value, found);
+        (Segment::Name(name), Outline::Object(members)) => {
+            match members.iter_mut().find(|(member, _)| member == name) {
+                Some((_, value)) => collect(rest, value, found),
+                None => Ok(()),
             }
         }
-        ([Segment::Every, rest @ ..], Value::Object(members)) => {
-            members.values().for_each(|value| collect(rest, value, found));
+        (Segment::Every, Outline::Object(members)) => {
+            members.iter_mut().try_for_each(|(_, value)| collect(rest, value, found))
         }
-        ([Segment::Every, rest @ ..], Value::Array(elements)) => {
-            elements.iter().for_each(|value| collect(rest, value, found));
+        (Segment::Every, Outline::Array(elements)) => {
+            elements.iter_mut().try_for_each(|value| collect(rest, value, found))
         }
-        _ => {}
+        _ => Ok(()),
     }
 }
 
-fn visit<E>(
+fn visit<E: From<serde_json::Error>>(
     path: &[Segment],
     at: &mut String,
-    value: &mut Value,
-    change: &mut impl FnMut(&str, &mut Value) -> Result<(), E>,
+    value: &mut Outline<'_>,
+    change: &mut impl FnMut(&str, &mut Outline<'_>) -> Result<(), E>,
 ) -> Result<(), E> {
     let Some((segment, rest)) = path.split_first() else {
         return change(at, value);
     };
+    value.unfold()?;
     let length = at.len();
-    let mut descend = |name: &str, value: &mut Value| {
+    let mut descend = |name: &str, value: &mut Outline<'_>| {
         at.truncate(length);
         at.push('/');
         at.push_str(&escaped(name));
         visit(rest, at, value, change)
     };
     match (segment, value) {
-        (Segment::Name(name), Value::Object(members)) => {
-            members.get_mut(name).map_or(Ok(()), |value| descend(name, value))?;
+        (Segment::Name(name), Outline::Object(members)) => {
+            let member = members.iter_mut().find(|(member, _)| member == name);
+            member.map_or(Ok(()), |(name, value)| descend(name, value))?;
         }
-        (Segment::Every, Value::Object(members)) => {
+        (Segment::Every, Outline::Object(members)) => {
             members.iter_mut().try_for_each(|(name, value)| descend(name, value))?;
         }
-        (Segment::Every, Value::Array(elements)) => {
+        (Segment::Every, Outline::Array(elements)) => {
             elements.iter_mut().enumerate().try_for_each(|(i, value)| descend(&i.to_string(), value))?;
         }
         _ => {}
@@ -157,20 +160,26 @@ mod tests {
             ("/a~1b/c~0d", vec!["true"]),
             ("/nowhere/*/x", vec![]),
         ] {
-            assert_eq!(Pattern::try_new(path).unwrap().texts(&document), expected, "{path}");
+            let text = document.to_string();
+            let mut outline = Outline::try_new(&text).unwrap();
+            let found = Pattern::try_new(path).unwrap().texts(&mut outline).unwrap();
+            assert_eq!(found, expected, "{path}");
         }
     }
 
     #[test]
     fn every_value_at_a_path_is_visited_with_its_pointer() {
-        let mut document = json!({"data": {"a/b": 1, "c": [2]}, "list": [{"x": 3}, {"x": 4}]});
+        let text = json!({"data": {"a/b": 1, "c": [2]}, "list": [{"x": 3}, {"x": 4}]}).to_string();
+        let mut document = Outline::try_new(&text).unwrap();
         let mut seen = Vec::new();
         for path in ["/data/*", "/list/*/x"] {
             Pattern::try_new(path)
                 .unwrap()
                 .for_each_mut(&mut document, &mut |pointer, value| {
-                    seen.push(format!("{pointer}={value}"));
-                    Ok::<(), ()>(())
+                    let mut text = String::new();
+                    value.write(&mut text);
+                    seen.push(format!("{pointer}={text}"));
+                    Ok::<(), serde_json::Error>(())
                 })
                 .unwrap();
         }

@@ -16,6 +16,7 @@ pub struct Query {
     pub(crate) limit: usize,
     pub(crate) at: Option<Revision>,
     pub(crate) from: Option<Continue>,
+    pub(crate) sealed: bool,
 }
 
 /// A part of a list.
@@ -67,6 +68,7 @@ impl Query {
             limit: Self::PAGE,
             at: None,
             from: None,
+            sealed: false,
         }
     }
 
@@ -103,6 +105,14 @@ impl Query {
         self
     }
 
+    /// With what is secret in them left sealed, where nobody looks at it: opening it costs more than all else. What is
+    /// wanted after all is opened by [`Store::unsealed`](crate::Store::unsealed).
+    #[must_use]
+    pub fn sealed(mut self) -> Self {
+        self.sealed = true;
+        self
+    }
+
     /// The page after the one that gave this, at the same revision.
     #[must_use]
     pub fn from(mut self, next: Continue) -> Self {
@@ -112,6 +122,11 @@ impl Query {
 }
 
 impl Continue {
+    /// Behind a document, which need not be there, in a list that is of this revision.
+    pub fn behind(revision: Revision, partition: &Partition, id: &DocumentId) -> Self {
+        Self { revision, partition: partition.clone(), id: id.clone() }
+    }
+
     /// The mark as text a client can hand back.
     pub fn to_text(&self) -> Result<String, Error> {
         use base64::Engine as _;

@@ -78,8 +78,8 @@ impl Store {
                 };
                 let container = inner.catalog.prepared(&version.key.container)?;
                 let plain = seal::open(container, &version.key, body, Some(keyring))?;
-                let plain = seal::parse(&version.key, &plain)?;
-                let (body, sealing_key) = seal::seal(container, &version.key, &plain, Some(keyring))?;
+                let mut plain = seal::outline(&version.key, &plain)?;
+                let (body, sealing_key) = seal::seal(container, &version.key, &mut plain, Some(keyring))?;
                 rows.push((version.position, body, sealing_key));
             }
             resealed += rows.len() as u64;

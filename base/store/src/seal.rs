@@ -3,33 +3,46 @@
 use std::sync::Arc;
 
 use serde_json::Value;
+use zeroize::Zeroizing;
 
 use crate::container::{Prepared, Secrecy};
+use crate::outline::Outline;
 use crate::pattern::Pattern;
 use crate::transaction::Key;
 use crate::{Error, Keyring};
+
+/// Why secrets could not be gone through.
+enum Stopped {
+    Form(serde_json::Error),
+    Refused(Error),
+}
 
 /// The body as an engine may see it, and the id of the key that sealed part of it.
 pub(crate) fn seal(
     container: &Prepared,
     key: &Key,
-    body: &Value,
+    body: &mut Outline<'_>,
     keyring: Option<&Keyring>,
 ) -> Result<(Arc<str>, Option<String>), Error> {
-    if !container.has_secrets() {
-        return Ok((body.to_string().into(), None));
-    }
-    let keyring = keyring.ok_or_else(|| no_keyring("sealed"))?;
-    let mut body = body.clone();
     let mut used = None;
-    each_secret(container.specification.sealed, &container.secrets, &mut body, |pointer, value| {
-        let plain = zeroize::Zeroizing::new(value.to_string());
-        let (sealed, id) = keyring.seal(&place(key, pointer), plain.as_bytes())?;
-        *value = Value::String(sealed);
-        used = Some(id);
-        Ok::<_, Error>(())
-    })?;
-    Ok((body.to_string().into(), used))
+    if container.has_secrets() {
+        let keyring = keyring.ok_or_else(|| no_keyring("sealed"))?;
+        each_secret(key, container.specification.sealed, &container.secrets, body, |pointer, value| {
+            let mut plain = Zeroizing::new(String::new());
+            let text = match &*value {
+                Outline::Text(text) => *text,
+                other => {
+                    other.write(&mut plain);
+                    plain.as_str()
+                }
+            };
+            let (sealed, id) = keyring.seal(&place(key, pointer), text.as_bytes())?;
+            *value = Outline::Replaced(Zeroizing::new(quoted(&sealed, &id)));
+            used = Some(id);
+            Ok(())
+        })?;
+    }
+    Ok((written(body), used))
 }
 
 /// The body as its owner wrote it.
@@ -42,11 +55,12 @@ pub(crate) fn open(
     if !container.has_secrets() {
         return Ok(body);
     }
-    let mut value: Value = parse(key, &body)?;
-    each_secret(container.specification.sealed, &container.secrets, &mut value, |pointer, value| {
+    // Whether it is JSON shows when it is taken apart.
+    let mut outline = Outline::Text(&body);
+    each_secret(key, container.specification.sealed, &container.secrets, &mut outline, |pointer, value| {
         open_one(key, pointer, value, keyring)
     })?;
-    Ok(value.to_string().into())
+    Ok(written(&outline))
 }
 
 /// The body with everything opened that `secrecy` may have sealed: a declaration that was interrupted leaves
@@ -54,63 +68,95 @@ pub(crate) fn open(
 pub(crate) fn open_where_sealed(
     secrecy: &Secrecy,
     key: &Key,
-    mut value: Value,
+    body: &str,
     keyring: Option<&Keyring>,
-) -> Result<Value, Error> {
+) -> Result<Arc<str>, Error> {
     let patterns =
         secrecy.secrets.iter().map(|path| Pattern::try_new(path)).collect::<Result<Vec<_>, _>>()?;
-    each_secret(secrecy.sealed, &patterns, &mut value, |pointer, value| {
+    let mut outline = outline(key, body)?;
+    each_secret(key, secrecy.sealed, &patterns, &mut outline, |pointer, value| {
         if is_sealed(value) { open_one(key, pointer, value, keyring) } else { Ok(()) }
     })?;
-    Ok(value)
+    Ok(written(&outline))
 }
 
 /// The pointer of a secret that an engine has in clear, if there is one.
-pub(crate) fn first_in_clear(container: &Prepared, body: &Value) -> Option<String> {
-    let mut body = body.clone();
-    let looked =
-        each_secret(container.specification.sealed, &container.secrets, &mut body, |pointer, value| {
-            if is_sealed(value) { Ok(()) } else { Err(pointer.to_owned()) }
-        });
-    looked.err()
+pub(crate) fn first_in_clear(
+    container: &Prepared,
+    key: &Key,
+    body: &mut Outline<'_>,
+) -> Result<Option<String>, Error> {
+    let mut found = None;
+    each_secret(key, container.specification.sealed, &container.secrets, body, |pointer, value| {
+        if !is_sealed(value) && found.is_none() {
+            found = Some(pointer.to_owned());
+        }
+        Ok(())
+    })?;
+    Ok(found)
 }
 
-/// A stored body as a value.
-pub(crate) fn parse(key: &Key, body: &str) -> Result<Value, Error> {
-    serde_json::from_str(body).map_err(|source| Error::Form {
-        container: key.container.to_string(),
-        id: key.id.clone(),
-        path: ".".to_owned(),
-        source,
-    })
+/// A stored body, to be looked into.
+pub(crate) fn outline<'a>(key: &Key, body: &'a str) -> Result<Outline<'a>, Error> {
+    Outline::try_new(body).map_err(|error| misshapen(key, error))
+}
+
+fn misshapen(key: &Key, source: serde_json::Error) -> Error {
+    Error::Form { container: key.container.to_string(), id: key.id.clone(), path: ".".to_owned(), source }
+}
+
+fn written(body: &Outline<'_>) -> Arc<str> {
+    let mut text = Zeroizing::new(String::new());
+    body.write(&mut text);
+    text.as_str().into()
 }
 
 /// Gives every value that is to be secret to `change`, with its pointer.
-fn each_secret<E>(
+fn each_secret(
+    key: &Key,
     whole: bool,
     patterns: &[Pattern],
-    body: &mut Value,
-    mut change: impl FnMut(&str, &mut Value) -> Result<(), E>,
-) -> Result<(), E> {
+    body: &mut Outline<'_>,
+    mut change: impl FnMut(&str, &mut Outline<'_>) -> Result<(), Error>,
+) -> Result<(), Error> {
     if whole {
         return change("", body);
     }
-    patterns.iter().try_for_each(|pattern| pattern.for_each_mut(body, &mut change))
+    let mut change =
+        |pointer: &str, value: &mut Outline<'_>| change(pointer, value).map_err(Stopped::Refused);
+    let gone_through = patterns.iter().try_for_each(|pattern| pattern.for_each_mut(body, &mut change));
+    gone_through.map_err(|stopped| match stopped {
+        Stopped::Form(error) => misshapen(key, error),
+        Stopped::Refused(error) => error,
+    })
 }
 
-fn open_one(key: &Key, pointer: &str, value: &mut Value, keyring: Option<&Keyring>) -> Result<(), Error> {
+fn open_one(
+    key: &Key,
+    pointer: &str,
+    value: &mut Outline<'_>,
+    keyring: Option<&Keyring>,
+) -> Result<(), Error> {
     let failed = |problem: String| Error::Sealing { action: "opened", problem };
     let keyring = keyring.ok_or_else(|| no_keyring("opened"))?;
-    let sealed =
-        value.as_str().ok_or_else(|| failed(format!("the value at `{pointer}` of {key} is not sealed")))?;
-    let plain = keyring.open_sealed(&place(key, pointer), sealed)?;
-    *value = serde_json::from_slice(&plain)
-        .map_err(|_| failed(format!("the value at `{pointer}` of {key} is not JSON")))?;
+    let Some(sealed) = value.scalar() else {
+        return Err(failed(format!("the value at `{pointer}` of {key} is not sealed")));
+    };
+    let mut plain = keyring.open_sealed(&place(key, pointer), &sealed)?;
+    let plain = String::from_utf8(std::mem::take(&mut *plain))
+        .map_err(|_| failed(format!("the value at `{pointer}` of {key} is not text")))?;
+    *value = Outline::Replaced(Zeroizing::new(plain));
     Ok(())
 }
 
-fn is_sealed(value: &Value) -> bool {
-    value.as_str().is_some_and(Keyring::is_sealed)
+/// What was sealed, as JSON. All of it but the key's id is letters and digits, and need not be looked through.
+fn quoted(sealed: &str, id: &str) -> String {
+    let is_plain = id.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
+    if is_plain { format!("\"{sealed}\"") } else { Value::from(sealed).to_string() }
+}
+
+fn is_sealed(value: &Outline<'_>) -> bool {
+    value.scalar().is_some_and(|text| Keyring::is_sealed(&text))
 }
 
 /// Sealed into the secret, so that it cannot be moved to another document or field.
@@ -120,4 +166,10 @@ fn place(key: &Key, pointer: &str) -> String {
 
 fn no_keyring(action: &'static str) -> Error {
     Error::Sealing { action, problem: "the store was opened without a keyring".to_owned() }
+}
+
+impl From<serde_json::Error> for Stopped {
+    fn from(error: serde_json::Error) -> Self {
+        Self::Form(error)
+    }
 }

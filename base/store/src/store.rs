@@ -18,6 +18,7 @@ use crate::engine::{
 use crate::lease::LeaseCommand;
 use crate::location::Place;
 use crate::memory::Memory;
+use crate::outline::Outline;
 use crate::query::List;
 use crate::transaction::{Action, Body, Key, Operation};
 use crate::wake::{Topic, Wakes};
@@ -286,33 +287,37 @@ impl Store {
 
     /// A page of documents.
     pub async fn list(&self, query: Query) -> Result<Page, Error> {
-        let declared = self.0.catalog.prepared(query.container.name())?;
-        let matching = match query.matching {
-            Some((index, value)) => Some((declared.index(&index)?, value)),
-            None => None,
-        };
-        let at = query.from.as_ref().map(|from| from.revision).or(query.at);
-        let list = List {
-            container: declared.name.clone(),
-            partition: query.partition,
-            prefix: query.prefix,
-            matching,
-            // One more tells whether there is a next page.
-            limit: query.limit + 1,
-            at,
-            behind: query.from.map(|from| (from.partition, from.id)),
-        };
+        let (limit, sealed) = (query.limit, query.sealed);
+        let list = self.0.list(query)?;
+        let at = list.at;
         let (mut found, revision) = self.0.engine.list(list).await?.of(at)?;
-        let more = found.len() > query.limit;
-        found.truncate(query.limit);
+        let more = found.len() > limit;
+        found.truncate(limit);
         let next = found.last().filter(|_| more).map(|last| Continue {
             revision,
             partition: last.key.partition.clone(),
             id: last.key.id.clone(),
         });
-        let documents =
-            found.into_iter().map(|version| self.0.open_version(version)).collect::<Result<_, _>>()?;
+        let documents = if sealed {
+            found.into_iter().map(Version::into_document).collect()
+        } else {
+            found.into_iter().map(|version| self.0.open_version(version)).collect::<Result<_, _>>()?
+        };
         Ok(Page { documents, revision, next })
+    }
+
+    /// The ids of everything that a query finds now, and the state they are of. Neither its page nor its revision
+    /// counts, and no document is read.
+    pub async fn ids(&self, query: Query) -> Result<(Vec<DocumentId>, Revision), Error> {
+        self.0.engine.ids(self.0.list(query)?).await?.of(None)
+    }
+
+    /// A document of a [sealed](Query::sealed) list as its owner wrote it.
+    pub fn unsealed(&self, document: &Document) -> Result<Document, Error> {
+        let Document { container, partition, id, .. } = document.clone();
+        let declared = self.0.catalog.prepared(&container)?;
+        let body = self.0.open_body(declared, &Key { container, partition, id }, document.body.clone())?;
+        Ok(Document { body, ..document.clone() })
     }
 
     /// What is in it, as it was opened with.
@@ -444,18 +449,12 @@ impl Store {
     }
 }
 
-impl Inner {
-    pub(crate) fn open_version(&self, version: Version) -> Result<Document, Error> {
-        let Version { key, revision, etag, body, expires_at } = version;
-        let declared = self.catalog.prepared(&key.container);
-        let body = match declared {
-            Ok(declared) => self.open_body(declared, &key, body)?,
-            // A partition's feed also shows containers that this program does not know; it has no secrets of
-            // theirs to open.
-            Err(_) => body,
-        };
+impl Version {
+    /// As it is stored.
+    fn into_document(self) -> Document {
+        let Self { key, revision, etag, body, expires_at } = self;
         let expires_at = expires_at.and_then(|at| jiff::Timestamp::from_microsecond(at).ok());
-        Ok(Document {
+        Document {
             container: key.container,
             partition: key.partition,
             id: key.id,
@@ -463,6 +462,35 @@ impl Inner {
             revision,
             expires_at,
             body,
+        }
+    }
+}
+
+impl Inner {
+    pub(crate) fn open_version(&self, mut version: Version) -> Result<Document, Error> {
+        // A partition's feed also shows containers that this program does not know; it has no secrets of theirs to open.
+        if let Ok(declared) = self.catalog.prepared(&version.key.container) {
+            version.body = self.open_body(declared, &version.key, version.body)?;
+        }
+        Ok(version.into_document())
+    }
+
+    /// A query as engines take it.
+    fn list(&self, query: Query) -> Result<List, Error> {
+        let declared = self.catalog.prepared(query.container.name())?;
+        let matching = match query.matching {
+            Some((index, value)) => Some((declared.index(&index)?, value)),
+            None => None,
+        };
+        Ok(List {
+            container: declared.name.clone(),
+            partition: query.partition,
+            prefix: query.prefix,
+            matching,
+            // One more tells whether there is a next page.
+            limit: query.limit + 1,
+            at: query.from.as_ref().map(|from| from.revision).or(query.at),
+            behind: query.from.map(|from| (from.partition, from.id)),
         })
     }
 
@@ -502,20 +530,21 @@ impl Inner {
     ) -> Result<Content, Error> {
         let time_to_live =
             time_to_live.map(|duration| i64::try_from(duration.as_micros()).unwrap_or(i64::MAX));
-        let parsed;
-        let body = match body {
-            Body::Value(body) => body,
-            Body::Text(text) if !declared.has_indexes() && !declared.has_secrets() => {
-                let body = text.get().into();
-                return Ok(Content { body, sealing_key: None, time_to_live, entries: Vec::new() });
-            }
-            Body::Text(text) => {
-                parsed = seal::parse(key, text.get())?;
-                &parsed
+        let written;
+        let text = match body {
+            Body::Text(text) => text.get(),
+            Body::Value(body) => {
+                written = zeroize::Zeroizing::new(body.to_string());
+                written.as_str()
             }
         };
-        let entries = declared.entries(body)?;
-        let (body, sealing_key) = seal::seal(declared, key, body, self.keyring.as_ref())?;
+        if !declared.has_indexes() && !declared.has_secrets() {
+            return Ok(Content { body: text.into(), sealing_key: None, time_to_live, entries: Vec::new() });
+        }
+        // A text that was handed in is JSON already, and so is what was just written.
+        let mut outline = Outline::Text(text);
+        let entries = declared.entries(&mut outline)?;
+        let (body, sealing_key) = seal::seal(declared, key, &mut outline, self.keyring.as_ref())?;
         Ok(Content { body, sealing_key, time_to_live, entries })
     }
 

@@ -113,6 +113,20 @@ impl Transaction {
         self.write(container, id, precondition, body, Some(time_to_live))
     }
 
+    /// As [`put`](Self::put), as the document writes itself, without putting it together as a value first: for large ones,
+    /// of types that write no name twice.
+    pub fn put_written(
+        &mut self,
+        container: &Container,
+        id: DocumentId,
+        precondition: Precondition,
+        body: &impl Serialize,
+    ) -> Result<&mut Self, Error> {
+        let body =
+            serde_json::value::to_raw_value(body).map_err(|error| unwritable(container, &id, &error))?;
+        Ok(self.put_text(container, id, precondition, body, None))
+    }
+
     /// Writes a document that is text already. It is kept as it is, unless something in it is sealed.
     pub fn put_text(
         &mut self,
@@ -155,10 +169,7 @@ impl Transaction {
         body: &impl Serialize,
         time_to_live: Option<Duration>,
     ) -> Result<&mut Self, Error> {
-        let body = serde_json::to_value(body).map_err(|error| Error::Invalid {
-            what: format!("document `{id}` in `{}`", container.name()),
-            problem: error.to_string(),
-        })?;
+        let body = serde_json::to_value(body).map_err(|error| unwritable(container, &id, &error))?;
         Ok(self.add(container, id, precondition, Action::Put { body: Body::Value(body), time_to_live }))
     }
 
@@ -182,6 +193,10 @@ impl Committed {
             Outcome::Deleted | Outcome::Unchanged => None,
         })
     }
+}
+
+fn unwritable(container: &Container, id: &DocumentId, error: &serde_json::Error) -> Error {
+    Error::Invalid { what: format!("document `{id}` in `{}`", container.name()), problem: error.to_string() }
 }
 
 /// A document's place in a store.

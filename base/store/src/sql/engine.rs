@@ -17,7 +17,7 @@ use crate::engine::{
 };
 use crate::query::List;
 use crate::transaction::Key;
-use crate::{Error, Revision};
+use crate::{DocumentId, Error, Revision};
 
 #[derive(Debug)]
 pub(crate) struct SqlEngine {
@@ -90,6 +90,11 @@ impl Engine for SqlEngine {
             read::list(&mut *self.reader().await?, &list).await.map_err(self.failed("listed documents"))
         }
         .boxed()
+    }
+
+    fn ids(&self, list: List) -> BoxFuture<'_, Result<Read<Vec<DocumentId>>, Error>> {
+        async move { read::ids(&mut *self.reader().await?, &list).await.map_err(self.failed("listed ids")) }
+            .boxed()
     }
 
     fn changes(

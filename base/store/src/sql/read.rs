@@ -13,7 +13,7 @@ use crate::engine::{Changed, Due, Head, Position, Read, Scanned, Scope, State, V
 use crate::name::LAST;
 use crate::query::List;
 use crate::transaction::Key;
-use crate::{Etag, Revision};
+use crate::{DocumentId, Etag, Revision};
 
 type Row = <Database as sqlx::Database>::Row;
 
@@ -110,6 +110,43 @@ pub(super) fn list_statement(list: &List) -> QueryBuilder<Database> {
     query.push(format_args!(" AND v.body IS NOT NULL ORDER BY {walked}.partition, {walked}.id LIMIT "));
     query.push_bind(count(list.limit));
     query.push(") d ON true ORDER BY d.partition, d.id");
+    query
+}
+
+pub(super) async fn ids(
+    connection: &mut Connection,
+    list: &List,
+) -> Result<Read<Vec<DocumentId>>, sqlx::Error> {
+    let rows = ids_statement(list).build().fetch_all(connection).await?;
+    found(&rows, |row| {
+        let id = row.try_get::<Option<&str>, _>("id")?.map(DocumentId::try_new);
+        id.transpose().map_err(|error| sqlx::Error::Decode(Box::new(error)))
+    })
+}
+
+/// As they are now: what is deleted has no etag, and no open entries.
+pub(super) fn ids_statement(list: &List) -> QueryBuilder<Database> {
+    let mut query = QueryBuilder::<Database>::new("SELECT ");
+    query.push(STATE).push(", d.id FROM store s LEFT JOIN (SELECT h.partition, h.id FROM ");
+    query.push(if list.matching.is_some() { "entry h" } else { "head h" });
+    query.push(" WHERE h.container = ").push_bind(list.container.as_ref());
+    match &list.matching {
+        Some((index, value)) => {
+            query.push(" AND h.name = ").push_bind(index.as_ref());
+            query.push(" AND h.value = ").push_bind(value.as_str()).push(" AND h.until IS NULL");
+        }
+        None => {
+            query.push(" AND h.etag IS NOT NULL");
+        }
+    }
+    if let Some(partition) = &list.partition {
+        query.push(" AND h.partition = ").push_bind(partition.as_str());
+    }
+    if !list.prefix.is_empty() {
+        query.push(" AND h.id >= ").push_bind(list.prefix.as_str());
+        query.push(" AND h.id < ").push_bind(format!("{}{LAST}", list.prefix));
+    }
+    query.push(" ORDER BY h.partition, h.id) d ON true ORDER BY d.partition, d.id");
     query
 }
 

@@ -8,7 +8,7 @@ use sqlx::{AssertSqlSafe, Connection as _, Row as _, SqliteConnection};
 
 use super::load::{entries_statement, heads_statement};
 use super::open;
-use super::read::{changes_statement, list_statement, read_statement};
+use super::read::{changes_statement, ids_statement, list_statement, read_statement};
 use super::write::close_statement;
 use crate::container::Entry;
 use crate::engine::Scope;
@@ -49,6 +49,8 @@ fn statements() -> Vec<(&'static str, String)> {
         ("list everything", list_statement(&list(None, false, true)).into_string()),
         ("list by index", list_statement(&list(None, true, true)).into_string()),
         ("list a partition by index", list_statement(&list(Some(partition()), true, false)).into_string()),
+        ("ids of a partition", ids_statement(&list(Some(partition()), false, false)).into_string()),
+        ("ids by index", ids_statement(&list(Some(partition()), true, false)).into_string()),
         ("follow a partition", changes_statement(&Scope::Partition(partition()), revision, 10).into_string()),
         (
             "follow a container",

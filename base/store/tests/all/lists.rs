@@ -167,3 +167,44 @@ async fn compaction_ends_the_past_and_keeps_the_present(
     assert_eq!((report.documents, report.versions), (6, 6), "only present versions are left of {versions}");
     assert_eq!(store.list(Query::all(&notes())).await.unwrap().documents.len(), 6);
 }
+
+#[rstest]
+#[tokio::test]
+async fn ids_are_those_of_what_is_there_now(
+    #[values(Kind::Memory, Kind::Sqlite, Kind::Postgres)] kind: Kind,
+) {
+    let Some(fixture) = Fixture::new(kind) else { return };
+    let store = fixture.store().await;
+    assert_eq!(store.ids(Query::all(&notes())).await.unwrap(), (vec![], store.revision().await.unwrap()));
+    for (partition, name, colour) in [
+        (ada(), "b", "red"),
+        (ada(), "a/2", "red"),
+        (ada(), "a/1", "blue"),
+        (ada(), "gone", "red"),
+        (bob(), "a", "red"),
+    ] {
+        store.create(&notes(), &partition, id(name), &json!({"colour": colour})).await.unwrap();
+    }
+    store.delete(&notes(), &ada(), id("gone"), Precondition::Any).await.unwrap();
+    store.put(&notes(), &ada(), id("a/1"), Precondition::Any, &json!({"colour": "green"})).await.unwrap();
+    let of_ada = || Query::partition(&notes(), &ada());
+    for (query, expected) in [
+        (of_ada(), vec!["a/1", "a/2", "b"]),
+        // A page is none of its business.
+        (of_ada().limit(1), vec!["a/1", "a/2", "b"]),
+        (Query::all(&notes()), vec!["a/1", "a/2", "b", "a"]),
+        (of_ada().prefix("a/"), vec!["a/1", "a/2"]),
+        (of_ada().matching("colour", "red"), vec!["a/2", "b"]),
+        (of_ada().matching("colour", "red").prefix("b"), vec!["b"]),
+        (of_ada().matching("colour", "blue"), vec![]),
+    ] {
+        let (found, revision) = store.ids(query.clone()).await.unwrap();
+        assert_eq!(found, expected.into_iter().map(id).collect::<Vec<_>>(), "{query:?}");
+        assert_eq!(revision, store.revision().await.unwrap());
+    }
+    // A list can be begun behind any of them.
+    let (found, at) = store.ids(of_ada()).await.unwrap();
+    store.delete(&notes(), &ada(), id("b"), Precondition::Any).await.unwrap();
+    let page = store.list(of_ada().from(Continue::behind(at, &ada(), &found[0]))).await.unwrap();
+    assert_eq!(ids(&[page]), ["ada/a/2", "ada/b"]);
+}

@@ -204,3 +204,43 @@ async fn without_its_key_a_secret_stays_closed_and_the_rest_is_readable(
     let report = store.check().await.unwrap();
     assert_eq!(report.problems.len(), 40, "every sealed version is reported");
 }
+
+#[rstest]
+#[tokio::test]
+async fn lists_may_leave_secrets_sealed(#[values(Kind::Memory, Kind::Sqlite, Kind::Postgres)] kind: Kind) {
+    let Some(fixture) = Fixture::new(kind) else { return };
+    let store = fixture.store().await;
+    plant(&store).await;
+    for (container, name) in [(tokens(), "token"), (vault(), "key")] {
+        let page = store.list(Query::partition(&container, &ada()).sealed()).await.unwrap();
+        assert_eq!(page.documents.len(), 1);
+        assert!(!page.documents[0].text().contains(PLANTED), "{}", page.documents[0].text());
+        let opened = store.unsealed(&page.documents[0]).unwrap();
+        assert_eq!(Some(opened), store.get(&container, &ada(), &id(name)).await.unwrap());
+    }
+    let page = store.list(Query::partition(&tokens(), &ada()).sealed()).await.unwrap();
+    assert_eq!(value(&page.documents[0])["owner"], "ada", "what is no secret is to be seen");
+}
+
+#[rstest]
+#[tokio::test]
+async fn text_that_is_handed_in_is_sealed_wherever_it_has_secrets(
+    #[values(Kind::Memory, Kind::Sqlite, Kind::Postgres)] kind: Kind,
+) {
+    let Some(fixture) = Fixture::new(kind) else { return };
+    let store = fixture.store().await;
+    // Written as nobody here would: spaces, escapes in names, a member twice.
+    let text = format!(
+        r#"{{ "owner" : "ada", "d\u0061ta": {{"password": "{PLANTED}-1"}}, "data" : {{"password":"{PLANTED}", "n": 1.50}} }}"#
+    );
+    let body = serde_json::value::RawValue::from_string(text).unwrap();
+    let mut transaction = pilothouse_store::Transaction::new(ada());
+    transaction.put_text(&tokens(), id("token"), Precondition::Any, body, None);
+    store.commit(&transaction).await.unwrap();
+    let page =
+        store.list(Query::partition(&tokens(), &ada()).matching("owner", "ada").sealed()).await.unwrap();
+    assert!(!page.documents[0].text().contains(PLANTED), "{}", page.documents[0].text());
+    let opened = store.get(&tokens(), &ada(), &id("token")).await.unwrap().unwrap();
+    assert_eq!(value(&opened), json!({"owner": "ada", "data": {"password": PLANTED, "n": 1.50}}));
+    assert_sound(&store).await;
+}
