@@ -11,6 +11,7 @@
 //!   store, so that it does not matter which replica accepted a bundle.
 //! * `resync`: one per question of an agent, and one per connection to the broker.
 
+mod accepted;
 mod access;
 mod agents;
 mod bundle;
@@ -28,6 +29,7 @@ mod search;
 mod service;
 mod share;
 mod sources;
+mod stored_event;
 mod subscription;
 
 pub use self::access::{AccessConfig, AccessError, Authentication};

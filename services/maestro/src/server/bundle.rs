@@ -1,17 +1,23 @@
 //! What sources do to bundles.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jiff::Timestamp;
 use pilothouse_maestro_api::{Action, CloudEvent, EventType, Subresource, extension};
 use pilothouse_runtime::{Clock, fault};
-use pilothouse_store::{Committed, Conflict, DocumentId, Error as StoreError, Precondition, Transaction};
+use pilothouse_store::{
+    Committed, Conflict, DocumentId, Error as StoreError, Etag, Precondition, Transaction,
+};
+use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::Value;
 use tracing::info;
 
 use crate::link::Link;
+use crate::server::accepted::{Accepted, Order};
 use crate::server::error::Refusal;
 use crate::server::records::{NoteAction, Records, Resource};
+use crate::server::stored_event::StoredEvent;
 use crate::topic;
 
 /// How often a change is tried against others who change the same bundle.
@@ -24,6 +30,39 @@ pub(super) struct Bundles {
     pub(super) clock: Clock,
     pub(super) link: Link,
     pub(super) source_id: String,
+    pub(super) accepted: Accepted,
+    pub(super) consumers: Consumers,
+}
+
+/// Consumers as they were when somebody last looked. Whoever relies on it has the store check it. A cheap handle.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Consumers(Arc<Mutex<HashMap<String, Etag>>>);
+
+impl Consumers {
+    /// More are not remembered.
+    const MOST: usize = 10_000;
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Etag>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn get(&self, records: &Records, name: &str) -> Result<Option<Etag>, StoreError> {
+        let known = self.lock().get(name).cloned();
+        if known.is_some() {
+            return Ok(known);
+        }
+        let Some((document, _)) = records.consumer(name).await? else { return Ok(None) };
+        let mut known = self.lock();
+        if known.len() >= Self::MOST {
+            known.clear();
+        }
+        known.insert(name.to_owned(), document.etag.clone());
+        Ok(Some(document.etag))
+    }
+
+    fn forget(&self, name: &str) {
+        self.lock().remove(name);
+    }
 }
 
 impl Bundles {
@@ -33,11 +72,7 @@ impl Bundles {
         let version = event
             .resource_version()?
             .ok_or_else(|| Refusal::Invalid("the event has no `resourceversion`".to_owned()))?;
-        check_manifests(&event)?;
-        let Some((document, _)) = self.records.consumer(&consumer).await? else {
-            return Err(Refusal::Invalid(format!("there is no consumer `{consumer}`; create it first")));
-        };
-        let payload = event.to_json()?;
+        let payload = checked(&event)?;
         let now = self.clock.now();
         let resource = Resource {
             name: id.clone(),
@@ -51,22 +86,52 @@ impl Bundles {
             consumer_name: consumer,
             id,
         };
-        self.check_size(&resource)?;
-        let mut transaction = self.records.transaction();
-        // The consumer must not go in between.
-        let consumer_id = DocumentId::try_new(&resource.consumer_name)?;
-        transaction.check(&self.records.consumers, consumer_id, Precondition::Etag(document.etag));
-        self.records.put_resource(&mut transaction, &resource, Precondition::Absent, NoteAction::Create)?;
-        match self.commit(&transaction).await {
-            Ok(_) => {
-                log(&event, &resource, "accepted a bundle");
-                Ok(())
+        let (consumer, consumers) = (&resource.consumer_name, &self.records.consumers);
+        for attempt in 1.. {
+            let Some(etag) = self.consumers.get(&self.records, consumer).await? else {
+                return Err(Refusal::Invalid(format!("there is no consumer `{consumer}`; create it first")));
+            };
+            let outgoing = self.check_size(&resource)?;
+            let mut transaction = self.records.transaction();
+            // The consumer must not go in between.
+            transaction.check(consumers, DocumentId::try_new(consumer)?, Precondition::Etag(etag));
+            self.records.put_resource(
+                &mut transaction,
+                &resource,
+                Precondition::Absent,
+                NoteAction::Create,
+            )?;
+            match self.commit(&transaction).await {
+                Ok(committed) => {
+                    self.hand_over(&resource, outgoing, Action::Create, &committed);
+                    log(&event, &resource, "accepted a bundle");
+                    return Ok(());
+                }
+                Err(StoreError::Conflict(Conflict::Exists { .. })) => {
+                    return Err(Refusal::Conflict(format!(
+                        "there is already a bundle with id='{}'",
+                        resource.id
+                    )));
+                }
+                // It is another one than it was, or none.
+                Err(StoreError::Conflict(
+                    Conflict::Changed { container, .. } | Conflict::Missing { container, .. },
+                )) if container == consumers.name() && attempt < ATTEMPTS => {
+                    self.consumers.forget(consumer);
+                }
+                Err(error) => return Err(error.into()),
             }
-            Err(StoreError::Conflict(Conflict::Exists { .. })) => {
-                Err(Refusal::Conflict(format!("there is already a bundle with id='{}'", resource.id)))
-            }
-            Err(error) => Err(error.into()),
         }
+        Ok(())
+    }
+
+    /// Spares the outbox from reading what was just written.
+    fn hand_over(&self, resource: &Resource, mut event: CloudEvent, action: Action, committed: &Committed) {
+        event.kind = EventType::new(Subresource::Spec, action).to_string();
+        // All that one transaction writes has the same.
+        let Some(note) = committed.etag().cloned() else { return };
+        let (consumer, version) = (resource.consumer_name.clone(), resource.version);
+        self.accepted.put(&resource.id, Order { note, consumer, version, event });
     }
 
     async fn commit(&self, transaction: &Transaction) -> Result<Committed, StoreError> {
@@ -76,20 +141,20 @@ impl Bundles {
         committed
     }
 
-    /// Refuses what could never be delivered: whoever sends it can do something about it.
-    fn check_size(&self, resource: &Resource) -> Result<(), Refusal> {
+    /// Refuses what could never be delivered: whoever sends it can do something about it. The answer is what is delivered.
+    fn check_size(&self, resource: &Resource) -> Result<CloudEvent, Refusal> {
         let event = outgoing(resource, &self.source_id, Action::ResyncResponse, self.clock.now())?;
         let topic = topic::source_events(&self.source_id, &resource.consumer_name);
         let too_large = |error| Refusal::Invalid(format!("{error}; split it into several bundles"));
-        self.link.check(&topic, &event).map_err(too_large)
+        self.link.check(&topic, &event).map_err(too_large)?;
+        Ok(event)
     }
 
     /// Changes a bundle; that of `owner`, where callers are told apart.
     pub(super) async fn update(&self, event: CloudEvent, owner: Option<&str>) -> Result<(), Refusal> {
         let id = event.required(extension::RESOURCE_ID)?;
         let version = event.resource_version()?.unwrap_or_default();
-        check_manifests(&event)?;
-        let payload = event.to_json()?;
+        let payload = checked(&event)?;
         for attempt in 1.. {
             let Some((document, mut resource)) = self.records.resource(&id).await? else {
                 return Err(Refusal::NotFound { kind: "Resource", id });
@@ -107,12 +172,13 @@ impl Bundles {
             resource.version += 1;
             resource.updated_at = self.clock.now();
             resource.payload = payload.clone();
-            self.check_size(&resource)?;
+            let outgoing = self.check_size(&resource)?;
             let mut transaction = self.records.transaction();
             let precondition = Precondition::Etag(document.etag);
             self.records.put_resource(&mut transaction, &resource, precondition, NoteAction::Update)?;
             match self.commit(&transaction).await {
-                Ok(_) => {
+                Ok(committed) => {
+                    self.hand_over(&resource, outgoing, Action::Update, &committed);
                     log(&event, &resource, "accepted a change to a bundle");
                     return Ok(());
                 }
@@ -170,9 +236,47 @@ fn check_owner(resource: &Resource, owner: Option<&str>) -> Result<(), Refusal> 
     }
 }
 
+/// A source's event as it is stored, if there is nothing wrong with it.
+fn checked(event: &CloudEvent) -> Result<StoredEvent, Refusal> {
+    let bundle: Value = event.payload()?;
+    check_manifests(&bundle)?;
+    // Passed on as it came, unless a name is in it twice: whoever reads it need not take the last one, as everybody here.
+    let named: Names = event.payload()?;
+    if bundle.as_object().is_some_and(|members| members.len() == named.0) {
+        return Ok(StoredEvent::try_new(event)?);
+    }
+    Ok(StoredEvent::try_new(&event.clone().with_data(bundle.to_string()))?)
+}
+
+/// How many names an object has, those that come twice counted twice.
+struct Names(usize);
+
+impl<'de> Deserialize<'de> for Names {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Count;
+
+        impl<'de> Visitor<'de> for Count {
+            type Value = Names;
+
+            fn expecting(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                formatter.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Names, A::Error> {
+                let mut names = 0;
+                while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {
+                    names += 1;
+                }
+                Ok(Names(names))
+            }
+        }
+
+        deserializer.deserialize_map(Count)
+    }
+}
+
 /// What is wrong with a bundle is told to who sends it, not to who applies it.
-fn check_manifests(event: &CloudEvent) -> Result<(), Refusal> {
-    let payload: Value = event.payload()?;
+fn check_manifests(payload: &Value) -> Result<(), Refusal> {
     let manifests = payload.get("manifests").and_then(Value::as_array).filter(|list| !list.is_empty());
     let manifests = manifests.ok_or_else(|| Refusal::Invalid("the bundle has no manifests".to_owned()))?;
     let mut seen = HashSet::new();
@@ -208,7 +312,7 @@ pub(super) fn outgoing(
     action: Action,
     now: Timestamp,
 ) -> Result<CloudEvent, Refusal> {
-    let mut event = CloudEvent::from_value(resource.payload.clone())?;
+    let mut event = resource.payload.to_event()?;
     event.source = source_id.to_owned();
     event.kind = EventType::new(Subresource::Spec, action).to_string();
     let mut metadata = event.metadata()?.unwrap_or_else(|| Value::Object(Default::default()));
@@ -237,11 +341,25 @@ pub(super) fn outgoing(
 mod tests {
     use super::*;
 
-    fn sent(manifests: &str) -> Result<(), String> {
+    fn event(data: &str) -> CloudEvent {
         let kind = EventType::new(Subresource::Spec, Action::Create);
-        let event = CloudEvent::new("cs", &kind, Timestamp::UNIX_EPOCH)
-            .with_data(format!(r#"{{"manifests":{manifests}}}"#));
-        check_manifests(&event).map_err(|refusal| refusal.to_string())
+        CloudEvent::new("cs", &kind, Timestamp::UNIX_EPOCH).with_data(data.to_owned())
+    }
+
+    fn sent(manifests: &str) -> Result<(), String> {
+        let checked = checked(&event(&format!(r#"{{"manifests":{manifests}}}"#)));
+        checked.map(drop).map_err(|refusal| refusal.to_string())
+    }
+
+    #[test]
+    fn bundle_is_kept_as_it_came_unless_a_name_comes_twice() {
+        let stored = |data: &str| checked(&event(data)).unwrap().data().unwrap().get().to_owned();
+        let one = r#"[ {"kind":"A","apiVersion":"v1","metadata":{"name":"a"}} ]"#;
+        let as_it_came = format!(r#"{{"x": 1.50, "manifests":{one}}}"#);
+        assert_eq!(stored(&as_it_came), as_it_came);
+        let twice = format!(r#"{{"x": 1, "x": 2, "manifests":{one}}}"#);
+        let expected = r#"{"manifests":[{"apiVersion":"v1","kind":"A","metadata":{"name":"a"}}],"x":2}"#;
+        assert_eq!(stored(&twice), expected);
     }
 
     #[test]
@@ -281,7 +399,7 @@ mod tests {
             created_at: Timestamp::UNIX_EPOCH,
             updated_at: Timestamp::UNIX_EPOCH,
             deleted_at: None,
-            payload,
+            payload: payload.into(),
             status: None,
         };
         let event = outgoing(&resource, "maestro", Action::Create, Timestamp::UNIX_EPOCH).unwrap();

@@ -1,6 +1,6 @@
 //! Sending what has to be sent.
 //!
-//! A controller over the notes. A pass reads note and bundle, sends the bundle, and removes the note if it is still the
+//! A controller over the notes. A pass reads note and bundle, unless they were just [accepted](super::accepted) here, sends the bundle, and removes the note if it is still the
 //! same; so a bundle that changes while it is being sent is sent again. While there is no broker a pass does nothing, and
 //! all of them are made when there is. What is another replica's is left to it.
 
@@ -9,14 +9,16 @@ use std::time::Duration;
 use pilothouse_crds::{Condition, ConditionStatus};
 use pilothouse_maestro_api::{Action, BundleStatus, CloudEvent, EventType, Subresource, extension};
 use pilothouse_runtime::{Clock, Next, OnExit, Reconcile, Shutdown, TaskError, Tasks, fault, reconcile};
-use pilothouse_store::{Change, Conflict, Document, DocumentId, Error as StoreError, Precondition};
+use pilothouse_store::{Change, Conflict, Document, DocumentId, Error as StoreError, Etag, Precondition};
 use tracing::{debug, info, warn};
 
 use crate::link::{Link, LinkError};
+use crate::server::accepted::Accepted;
 use crate::server::bundle;
 use crate::server::metrics::{Half, Metrics};
 use crate::server::records::{Note, NoteAction, Records, Resource};
 use crate::server::share::Share;
+use crate::server::stored_event::StoredEvent;
 use crate::topic;
 
 #[derive(Clone, Debug)]
@@ -27,6 +29,16 @@ pub(super) struct Outbox {
     pub(super) clock: Clock,
     pub(super) source_id: String,
     pub(super) metrics: Metrics,
+    pub(super) accepted: Accepted,
+}
+
+/// What became of an attempt to send.
+enum Sent {
+    Yes,
+    /// Whoever reports the connection wakes all keys.
+    NotNow,
+    /// Taken before it was known what the broker takes.
+    TooLarge(LinkError),
 }
 
 impl Reconcile for Outbox {
@@ -53,6 +65,14 @@ impl Outbox {
     }
 
     async fn send(&self, id: &str) -> Result<Next, TaskError> {
+        if let Some(order) = self.accepted.take(id).filter(|order| self.sends_to(&order.consumer)) {
+            match self.publish(id, &order.consumer, order.version, &order.event).await? {
+                Sent::Yes if self.cross_off(id, order.note).await? => return Ok(Next::Done),
+                Sent::NotNow => return Ok(Next::Done),
+                // It has changed since it was handed over, or something has to be said about it.
+                Sent::Yes | Sent::TooLarge(_) => {}
+            }
+        }
         let Some((document, note)) = self.records.note(id).await? else { return Ok(Next::Done) };
         if !self.sends_to(&note.consumer) {
             return Ok(Next::Done);
@@ -64,41 +84,54 @@ impl Outbox {
                 NoteAction::Update | NoteAction::Delete => Action::Update,
             };
             let event = bundle::outgoing(&resource, &self.source_id, action, self.clock.now())?;
-            let topic = topic::source_events(&self.source_id, &resource.consumer_name);
-            fault::point("maestro-server.send.before");
-            match self.link.publish(topic, &event).await {
-                Ok(()) => fault::point("maestro-server.send.after"),
-                // Whoever reports the connection wakes all keys.
-                Err(LinkError::Down) => {
-                    debug!(resource = id, "waiting for the broker");
-                    return Ok(Next::Done);
-                }
-                // Taken before it was known what the broker takes. The note stays, and is tried with every connection.
-                Err(error @ LinkError::TooLarge { .. }) => {
+            match self.publish(id, &resource.consumer_name, resource.version, &event).await? {
+                Sent::Yes => {}
+                Sent::NotNow => return Ok(Next::Done),
+                // The note stays, and is tried with every connection.
+                Sent::TooLarge(error) => {
                     self.say_undeliverable(&stored, resource, &error).await?;
                     return Ok(Next::Done);
                 }
-                Err(error) => return Err(error.into()),
             }
-            self.metrics.sent(Half::spec);
-            info!(
-                resource = id,
-                consumer = resource.consumer_name,
-                version = resource.version,
-                "sent a bundle"
-            );
         }
-        let store = &self.records.store;
-        let note = DocumentId::try_new(id)?;
-        let precondition = Precondition::Etag(document.etag);
+        // If there is a newer note, its own pass follows.
+        self.cross_off(id, document.etag).await?;
+        Ok(Next::Done)
+    }
+
+    async fn publish(
+        &self,
+        id: &str,
+        consumer: &str,
+        version: i32,
+        event: &CloudEvent,
+    ) -> Result<Sent, TaskError> {
+        let topic = topic::source_events(&self.source_id, consumer);
+        fault::point("maestro-server.send.before");
+        match self.link.publish(topic, event).await {
+            Ok(()) => fault::point("maestro-server.send.after"),
+            Err(LinkError::Down) => {
+                debug!(resource = id, "waiting for the broker");
+                return Ok(Sent::NotNow);
+            }
+            Err(error @ LinkError::TooLarge { .. }) => return Ok(Sent::TooLarge(error)),
+            Err(error) => return Err(error.into()),
+        }
+        self.metrics.sent(Half::spec);
+        info!(resource = id, consumer, version, "sent a bundle");
+        Ok(Sent::Yes)
+    }
+
+    /// Removes a note, and says whether there is none any more.
+    async fn cross_off(&self, id: &str, note: Etag) -> Result<bool, TaskError> {
+        let Records { store, notes, partition, .. } = &self.records;
         fault::point("maestro-server.sent.before");
-        let deleted = store.delete(&self.records.notes, &self.records.partition, note, precondition).await;
+        let deleted =
+            store.delete(notes, partition, DocumentId::try_new(id)?, Precondition::Etag(note)).await;
         fault::point("maestro-server.sent.after");
         match deleted {
-            // A newer note: its own pass follows.
-            Ok(_) | Err(StoreError::Conflict(Conflict::Changed { .. } | Conflict::Missing { .. })) => {
-                Ok(Next::Done)
-            }
+            Ok(_) | Err(StoreError::Conflict(Conflict::Missing { .. })) => Ok(true),
+            Err(StoreError::Conflict(Conflict::Changed { .. })) => Ok(false),
             Err(error) => Err(error.into()),
         }
     }
@@ -113,11 +146,11 @@ impl Outbox {
     ) -> Result<(), TaskError> {
         const REASON: &str = "BundleTooLarge";
         let now = self.clock.now();
-        let known = resource.status.as_ref().is_some_and(|status| {
-            status["data"]["conditions"][0]["reason"] == REASON
-                && status["resourceversion"] == resource.version
+        let known = resource.status.as_ref().filter(|status| {
+            status.get(extension::RESOURCE_VERSION).is_some_and(|version| *version == resource.version)
         });
-        if known {
+        let known: BundleStatus = known.map(StoredEvent::payload).transpose()?.unwrap_or_default();
+        if known.conditions.first().is_some_and(|condition| condition.reason == REASON) {
             return Ok(());
         }
         let message = format!("{error}; split it into several bundles");
@@ -132,15 +165,12 @@ impl Outbox {
             .with(extension::RESOURCE_VERSION, resource.version)
             .with_data(serde_json::to_vec(&status)?);
         warn!(resource = resource.id, consumer = resource.consumer_name, %error, "a bundle cannot be delivered");
-        let mut status = event.to_json()?;
-        if let Some(metadata) = resource.payload.get("metadata") {
-            status["metadata"] = metadata.clone();
+        let mut status = StoredEvent::try_new(&event)?;
+        if let Some(metadata) = resource.payload.get(extension::METADATA) {
+            status.set(extension::METADATA, metadata.clone());
         }
         (resource.status, resource.updated_at) = (Some(status), now);
-        let id = DocumentId::try_new(&resource.id)?;
-        let (container, partition) = (&self.records.resources, &self.records.partition);
-        let precondition = Precondition::Etag(stored.etag.clone());
-        match self.records.store.put(container, partition, id, precondition, &resource).await {
+        match self.records.write(&resource, Precondition::Etag(stored.etag.clone())).await {
             // It has changed: what is said of it now is the next pass's.
             Ok(_) | Err(StoreError::Conflict(_)) => Ok(()),
             Err(error) => Err(error.into()),
@@ -197,6 +227,8 @@ impl Outbox {
         let is_ours = note.parse::<Note>().map_or(true, |note| self.sends_to(&note.consumer));
         if is_ours {
             controller.wake(change.id.as_str().to_owned());
+        } else {
+            drop(self.accepted.take(change.id.as_str()));
         }
     }
 }

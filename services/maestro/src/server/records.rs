@@ -7,13 +7,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use pilothouse_store::{
-    Catalog, Conflict, Container, Document, DocumentId, Error, Partition, Precondition, Query, Revision,
-    Store, Transaction,
+    Catalog, Committed, Conflict, Container, Continue, Document, DocumentId, Error, Partition, Precondition,
+    Query, Revision, Store, Transaction,
 };
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use uuid::Uuid;
+
+use crate::server::stored_event::StoredEvent;
 
 /// Bundles that are read at once where all are gone through.
 const SCANNED: usize = 100;
@@ -31,10 +32,10 @@ pub(super) struct Resource {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) deleted_at: Option<Timestamp>,
     /// The source's event.
-    pub(super) payload: Value,
+    pub(super) payload: StoredEvent,
     /// The agent's last event.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) status: Option<Value>,
+    pub(super) status: Option<StoredEvent>,
 }
 
 /// A note that a bundle has to be sent. It has the bundle's id: what is sent is the bundle as it is then.
@@ -153,37 +154,25 @@ impl Records {
         found.map(|document| Ok((document.clone(), document.parse()?))).transpose()
     }
 
-    /// All documents of a container that an index has under a value; all there are without one.
-    pub(super) async fn all<T: DeserializeOwned>(
-        &self,
-        container: &Container,
-        matching: Option<(&str, &str)>,
-    ) -> Result<Vec<T>, Error> {
-        let mut query = Query::partition(container, &self.partition);
-        if let Some((index, value)) = matching {
-            query = query.matching(index, value);
-        }
-        self.each(query, Document::parse).await
+    /// All documents of a container.
+    pub(super) async fn all<T: DeserializeOwned>(&self, container: &Container) -> Result<Vec<T>, Error> {
+        self.each(Query::partition(container, &self.partition), Document::parse).await
     }
 
     /// A bundle as it was at a revision.
-    pub(super) async fn resource_at(&self, id: &str, at: Revision) -> Result<Option<Resource>, Error> {
-        let id = DocumentId::try_new(id)?;
-        let found = self.store.get_at(&self.resources, &self.partition, &id, at).await?;
+    pub(super) async fn resource_at(&self, id: &DocumentId, at: Revision) -> Result<Option<Resource>, Error> {
+        let found = self.store.get_at(&self.resources, &self.partition, id, at).await?;
         found.map(|document| document.parse()).transpose()
     }
 
     /// Shows all bundles that an index has under a value, or all there are, in the order of their ids, and holds only a few
-    /// of them at a time. They are of one moment, which is the answer.
+    /// of them at a time. They are of one moment, which is the answer. Their manifests are left sealed.
     pub(super) async fn scan(
         &self,
         matching: Option<(&str, &str)>,
         mut show: impl FnMut(Resource),
     ) -> Result<Revision, Error> {
-        let mut query = Query::partition(&self.resources, &self.partition).limit(SCANNED);
-        if let Some((index, value)) = matching {
-            query = query.matching(index, value);
-        }
+        let query = self.of(matching).limit(SCANNED).sealed();
         let mut page = self.store.list(query.clone()).await?;
         loop {
             for document in &page.documents {
@@ -196,8 +185,52 @@ impl Records {
         }
     }
 
-    pub(super) async fn of_consumer(&self, consumer: &str) -> Result<Vec<Resource>, Error> {
-        self.all(&self.resources, Some(("consumer", consumer))).await
+    /// The ids of all bundles that an index has under a value, or of all there are, in order, and the moment they are of.
+    pub(super) async fn ids(
+        &self,
+        matching: Option<(&str, &str)>,
+    ) -> Result<(Vec<DocumentId>, Revision), Error> {
+        self.store.ids(self.of(matching)).await
+    }
+
+    /// Shows so many of those bundles as they were at a moment, from behind one of them on, a few at a time.
+    pub(super) async fn show(
+        &self,
+        matching: Option<(&str, &str)>,
+        at: Revision,
+        behind: Option<&DocumentId>,
+        mut count: usize,
+        mut show: impl FnMut(&Resource),
+    ) -> Result<(), Error> {
+        let mut query = self.of(matching).at(at);
+        if let Some(behind) = behind {
+            query = query.from(Continue::behind(at, &self.partition, behind));
+        }
+        while count > 0 {
+            let page = self.store.list(query.clone().limit(count.min(SCANNED))).await?;
+            count -= page.documents.len().min(count);
+            for document in &page.documents {
+                show(&document.parse()?);
+            }
+            match page.next {
+                None => return Ok(()),
+                Some(next) => query = query.from(next),
+            }
+        }
+        Ok(())
+    }
+
+    fn of(&self, matching: Option<(&str, &str)>) -> Query {
+        let query = Query::partition(&self.resources, &self.partition);
+        match matching {
+            Some((index, value)) => query.matching(index, value),
+            None => query,
+        }
+    }
+
+    /// How many bundles a consumer has.
+    pub(super) async fn count_of_consumer(&self, consumer: &str) -> Result<usize, Error> {
+        Ok(self.ids(Some(("consumer", consumer))).await?.0.len())
     }
 
     /// Ids of all bundles that have to be sent, with the consumers they are for.
@@ -270,9 +303,21 @@ impl Records {
         action: NoteAction,
     ) -> Result<(), Error> {
         let id = DocumentId::try_new(&resource.id)?;
-        transaction.put(&self.resources, id.clone(), precondition, resource)?;
+        transaction.put_written(&self.resources, id.clone(), precondition, resource)?;
         let note = Note { action, consumer: resource.consumer_name.clone() };
         transaction.put(&self.notes, id, Precondition::Any, &note)?;
         Ok(())
+    }
+
+    /// Writes a bundle whose wanted state is as it was.
+    pub(super) async fn write(
+        &self,
+        resource: &Resource,
+        precondition: Precondition,
+    ) -> Result<Committed, Error> {
+        let mut transaction = self.transaction();
+        let id = DocumentId::try_new(&resource.id)?;
+        transaction.put_written(&self.resources, id, precondition, resource)?;
+        self.store.commit(&transaction).await
     }
 }

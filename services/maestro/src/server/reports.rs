@@ -21,6 +21,7 @@ use crate::server::metrics::{Half, Metrics, Outcome};
 use crate::server::records::{Records, Resource};
 use crate::server::resync::Resync;
 use crate::server::share::Share;
+use crate::server::stored_event::StoredEvent;
 
 /// How often a status is written against others who change the same bundle.
 const ATTEMPTS: usize = 10;
@@ -207,9 +208,9 @@ impl Reports {
             if !is_deleted && !is_news(&resource, &event, version) {
                 return Ok(Outcome::Stale);
             }
-            let mut stored = event.to_json()?;
-            if let Some(metadata) = resource.payload.get("metadata") {
-                stored["metadata"] = metadata.clone();
+            let mut stored = StoredEvent::try_new(&event)?;
+            if let Some(metadata) = resource.payload.get(extension::METADATA) {
+                stored.set(extension::METADATA, metadata.clone());
             }
             let is_first = resource.status.replace(stored).is_none();
             resource.updated_at = self.clock.now();
@@ -218,7 +219,7 @@ impl Reports {
             let document_id = DocumentId::try_new(&id)?;
             let precondition = Precondition::Etag(document.etag);
             fault::point("maestro-server.report.before");
-            let put = store.put(container, partition, document_id.clone(), precondition, &resource).await;
+            let put = self.records.write(&resource, precondition).await;
             fault::point("maestro-server.report.after");
             match put {
                 Ok(_) if !is_deleted => {
@@ -252,14 +253,14 @@ fn is_news(resource: &Resource, event: &CloudEvent, version: i32) -> bool {
         return false;
     }
     let Some(known) = &resource.status else { return true };
-    let known_version = match &known["resourceversion"] {
-        serde_json::Value::String(text) => text.parse().ok(),
-        other => other.as_i64(),
+    let known_version = match known.get(extension::RESOURCE_VERSION) {
+        Some(serde_json::Value::String(text)) => text.parse().ok(),
+        other => other.and_then(serde_json::Value::as_i64),
     };
     if known_version != Some(i64::from(version)) {
         return true;
     }
-    let known = known["sequenceid"].as_str().and_then(SequenceId::parse);
+    let known = known.get(extension::SEQUENCE_ID).and_then(|id| SequenceId::parse(id.as_str()?));
     let new = event.text(extension::SEQUENCE_ID).as_deref().and_then(SequenceId::parse);
     match (known, new) {
         (Some(known), Some(new)) => new.is_newer_than(known) == Some(true),
@@ -287,7 +288,7 @@ mod tests {
             created_at: Timestamp::UNIX_EPOCH,
             updated_at: Timestamp::UNIX_EPOCH,
             deleted_at: None,
-            payload: json!({}),
+            payload: json!({}).into(),
             status: None,
         };
         let event = |sequence: u64| {
@@ -301,12 +302,12 @@ mod tests {
         assert!(is_news(&resource, &event(1), 2), "the first one is");
         assert!(!is_news(&resource, &event(1), 1), "one of an older version is not");
         resource.status =
-            Some(json!({"resourceversion": "2", "sequenceid": (5_u64 << 22 | 1 << 12).to_string()}));
+            Some(json!({"resourceversion": "2", "sequenceid": (5_u64 << 22 | 1 << 12).to_string()}).into());
         assert!(is_news(&resource, &event(6), 2));
         assert!(!is_news(&resource, &event(5), 2), "the same again is not");
         assert!(!is_news(&resource, &event(4), 2));
         resource.status =
-            Some(json!({"resourceversion": 1, "sequenceid": (9_u64 << 22 | 1 << 12).to_string()}));
+            Some(json!({"resourceversion": 1, "sequenceid": (9_u64 << 22 | 1 << 12).to_string()}).into());
         assert!(is_news(&resource, &event(4), 2), "the first of a new version is");
     }
 }

@@ -38,7 +38,7 @@ pub(super) struct Resync {
 impl Resync {
     /// Asks all agents of this replica's share for the statuses that are not known here.
     pub(super) async fn ask_all(&self) -> Result<(), TaskError> {
-        let consumers: Vec<ConsumerRecord> = self.records.all(&self.records.consumers, None).await?;
+        let consumers: Vec<ConsumerRecord> = self.records.all(&self.records.consumers).await?;
         let mut known: BTreeMap<String, Vec<StatusHash>> =
             consumers.into_iter().map(|consumer| (consumer.name, Vec::new())).collect();
         let remember = |resource: Resource| {
@@ -85,42 +85,26 @@ impl Resync {
         let begun = Instant::now();
         let consumer = event.required(extension::CLUSTER_NAME)?;
         let asked: ResourceVersionList = event.payload()?;
-        let resources = self.records.of_consumer(&consumer).await?;
-        let events = self.missing(&asked, &resources, &consumer)?;
-        if !events.is_empty() {
-            info!(consumer, bundles = events.len(), "sending what an agent has missed");
+        let mut known = Vec::new();
+        let remember = |resource: Resource| known.push(Known::of(resource));
+        self.records.scan(Some(("consumer", &consumer)), remember).await?;
+        let missed = missing(&asked, &known);
+        if !missed.is_empty() {
+            info!(consumer, bundles = missed.len(), "sending what an agent has missed");
         }
-        let topic = topic::source_events(&self.source_id, &consumer);
-        let sent = futures::stream::iter(events)
-            .map(|event| {
-                let topic = topic.clone();
-                async move {
-                    let sent = self.link.publish(topic, &event).await;
-                    self.metrics.sent(Half::spec);
-                    match sent {
-                        // The outbox says so in its status; the others are not to wait for it.
-                        Err(LinkError::TooLarge { .. }) => Ok(()),
-                        sent => sent,
-                    }
-                }
-            })
+        let sent = futures::stream::iter(missed)
+            .map(|missed| self.send_missed(&consumer, missed))
             .buffer_unordered(CONCURRENCY)
             .try_for_each(|()| async { Ok(()) })
             .await;
         self.metrics.resync_seconds.observe(begun.elapsed().as_secs_f64());
         let asked = match sent {
-            Ok(()) if resources.is_empty() => return Ok(()),
+            Ok(()) if known.is_empty() => return Ok(()),
             Ok(()) => {
-                let hashes: Vec<_> = resources
-                    .iter()
-                    .map(|resource| StatusHash {
-                        resource_id: resource.id.clone(),
-                        status_hash: hash_of(resource),
-                    })
-                    .collect();
+                let hashes: Vec<_> = known.into_iter().map(|known| known.hash).collect();
                 self.ask(&consumer, &hashes, true).await
             }
-            Err(error) => Err(error.into()),
+            Err(error) => Err(error),
         };
         match asked {
             // It asks again with its next connection, or has lost ours.
@@ -132,42 +116,30 @@ impl Resync {
         }
     }
 
-    fn missing(
-        &self,
-        asked: &ResourceVersionList,
-        resources: &[Resource],
-        consumer: &str,
-    ) -> Result<Vec<CloudEvent>, TaskError> {
-        // Nothing at all is known of this consumer: more likely it is a store that was lost than a cluster that should be
-        // emptied.
-        if resources.is_empty() {
-            return Ok(Vec::new());
-        }
-        let mut has: HashMap<_, _> = asked
-            .resource_versions
-            .iter()
-            .map(|entry| (entry.resource_id.as_str(), entry.resource_version))
-            .collect();
-        let mut events = Vec::new();
-        for resource in resources {
-            let known = has.remove(resource.id.as_str()).unwrap_or_default();
-            if resource.deleted_at.is_some() || resource.version == 0 || i64::from(resource.version) > known {
-                let now = self.clock.now();
-                events.push(bundle::outgoing(resource, &self.source_id, Action::ResyncResponse, now)?);
+    /// A bundle is read when its turn comes, so that no more of them are held than are on their way.
+    async fn send_missed(&self, consumer: &str, missed: Missed) -> Result<(), TaskError> {
+        let event = match missed {
+            Missed::Removal(id, version) => self.removal(consumer, &id, version),
+            Missed::Bundle(id) => {
+                // One that has gone meanwhile is told by its last order.
+                let Some((_, resource)) = self.records.resource(&id).await? else { return Ok(()) };
+                bundle::outgoing(&resource, &self.source_id, Action::ResyncResponse, self.clock.now())?
             }
+        };
+        let sent = self.link.publish(topic::source_events(&self.source_id, consumer), &event).await;
+        self.metrics.sent(Half::spec);
+        match sent {
+            // The outbox says so in its status; the others are not to wait for it.
+            Err(LinkError::TooLarge { .. }) => Ok(()),
+            sent => Ok(sent?),
         }
-        let unknown = has
-            .into_iter()
-            .map(|(id, version)| self.removal(consumer, id, i32::try_from(version).unwrap_or_default()));
-        events.extend(unknown);
-        Ok(events)
     }
 
     /// Tells an agent to remove a bundle that it looks after and that is not known here: an order for it came so late that the
     /// bundle had gone meanwhile.
     pub(super) async fn take_back(&self, consumer: &str, id: &str, version: i32) -> Result<(), TaskError> {
         // As above: rather too much stays than that a cluster is emptied.
-        if self.records.of_consumer(consumer).await?.is_empty() {
+        if self.records.count_of_consumer(consumer).await? == 0 {
             return Ok(());
         }
         // It may have been made in between.
@@ -199,8 +171,56 @@ impl Resync {
     }
 }
 
+/// What decides whether an agent has missed a bundle.
+struct Known {
+    /// With its id.
+    hash: StatusHash,
+    version: i32,
+    is_deleted: bool,
+}
+
+/// Something that an agent has missed.
+enum Missed {
+    /// That it does not have as it is.
+    Bundle(String),
+    /// Of a bundle that is not known here.
+    Removal(String, i32),
+}
+
+impl Known {
+    fn of(resource: Resource) -> Self {
+        let hash = StatusHash { status_hash: hash_of(&resource), resource_id: resource.id };
+        Self { hash, version: resource.version, is_deleted: resource.deleted_at.is_some() }
+    }
+}
+
+fn missing(asked: &ResourceVersionList, known: &[Known]) -> Vec<Missed> {
+    // Nothing at all is known of this consumer: more likely it is a store that was lost than a cluster that should be
+    // emptied.
+    if known.is_empty() {
+        return Vec::new();
+    }
+    let mut has: HashMap<_, _> = asked
+        .resource_versions
+        .iter()
+        .map(|entry| (entry.resource_id.as_str(), entry.resource_version))
+        .collect();
+    let mut missed = Vec::new();
+    for Known { hash, version, is_deleted } in known {
+        let has = has.remove(hash.resource_id.as_str()).unwrap_or_default();
+        if *is_deleted || *version == 0 || i64::from(*version) > has {
+            missed.push(Missed::Bundle(hash.resource_id.clone()));
+        }
+    }
+    let unknown = has
+        .into_iter()
+        .map(|(id, version)| Missed::Removal(id.to_owned(), i32::try_from(version).unwrap_or_default()));
+    missed.extend(unknown);
+    missed
+}
+
 /// The hash of the status that is known of a bundle.
 pub(super) fn hash_of(resource: &Resource) -> String {
-    let stored = resource.status.as_ref().and_then(|status| status["statushash"].as_str());
+    let stored = resource.status.as_ref().and_then(|status| status.get("statushash")?.as_str());
     stored.unwrap_or(status_hash::EMPTY).to_owned()
 }

@@ -9,6 +9,7 @@ use tokio::sync::mpsc;
 use tracing::info;
 
 use crate::link::{BrokerKind, Happening, Link};
+use crate::server::accepted::Accepted;
 use crate::server::access::Access;
 use crate::server::agents::AgentCalls;
 use crate::server::bundle::Bundles;
@@ -28,8 +29,8 @@ use crate::topic;
 
 /// How long everything has to end.
 const DRAIN: Duration = Duration::from_secs(25);
-/// Bundles that are being sent at once.
-const CONCURRENCY: usize = 32;
+/// Bundles that are being sent at once. Each waits for the broker, and then for the disk.
+const CONCURRENCY: usize = 128;
 
 /// What the server needs from outside.
 #[derive(Debug)]
@@ -148,7 +149,9 @@ impl Service {
             tasks.spawn("pages", OnExit::StopProcess, async move { listener.serve(app, http, &own).await });
         }
 
+        let accepted = Accepted::default();
         let outbox = Outbox {
+            accepted: accepted.clone(),
             records: records.clone(),
             link: link.clone(),
             share: share.clone(),
@@ -184,7 +187,14 @@ impl Service {
             Ok(())
         });
 
-        let bundles = Bundles { records: records.clone(), clock, link, source_id: config.source_id };
+        let bundles = Bundles {
+            records: records.clone(),
+            clock,
+            link,
+            source_id: config.source_id,
+            accepted,
+            consumers: Default::default(),
+        };
         let api = Api { bundles: bundles.clone(), metrics: metrics.clone(), found: Default::default() };
         let app = Stack::new(rest_metrics.clone()).around(rest::router(api));
         let own = tasks.clone();

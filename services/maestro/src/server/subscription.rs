@@ -4,7 +4,7 @@
 //! be queued for a source that is slow. If one is so slow that the store no longer has what it has not read, the
 //! subscription ends, and the source subscribes and asks anew.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -14,6 +14,7 @@ use pilothouse_runtime::Shutdown;
 use pilothouse_store::{Change, Feed};
 use prometheus_client::metrics::gauge::Gauge;
 use serde_json::Value;
+use serde_json::value::RawValue;
 use tokio::sync::mpsc;
 use tracing::{info, warn};
 use uuid::Uuid;
@@ -194,18 +195,19 @@ fn told(change: &Change, source: &str) -> Result<Option<CloudEvent>, Refusal> {
 /// Whether the agent has said that everything is removed.
 fn is_last_status(resource: &Resource) -> Result<bool, Refusal> {
     let Some(status) = &resource.status else { return Ok(false) };
-    let event = CloudEvent::from_value(status.clone())?;
-    Ok(!event.data.is_empty() && event.payload::<BundleStatus>()?.is_deleted())
+    Ok(status.payload::<BundleStatus>()?.is_deleted())
 }
 
 /// The stored status, with the bundle it is about.
 fn status_event(resource: &Resource) -> Result<Option<CloudEvent>, Refusal> {
     let Some(status) = &resource.status else { return Ok(None) };
-    let mut event = CloudEvent::from_value(status.clone())?;
-    let mut data: Value =
-        if event.data.is_empty() { Value::Object(Default::default()) } else { event.payload()? };
-    if let Some(bundle) = resource.payload.get("data") {
-        data["manifestBundle"] = bundle.clone();
+    let mut event = status.to_event()?;
+    let mut data: BTreeMap<String, &RawValue> = match status.data() {
+        Some(data) => serde_json::from_str(data.get()).map_err(InvalidEvent::Json)?,
+        None => BTreeMap::new(),
+    };
+    if let Some(bundle) = resource.payload.data() {
+        data.insert("manifestBundle".to_owned(), bundle);
     }
     event.data = serde_json::to_vec(&data).map_err(InvalidEvent::Json)?.into();
     if let Some(version) = event.resource_version()? {

@@ -1,5 +1,6 @@
 //! The REST side: what the server knows.
 
+use futures::StreamExt as _;
 use http::{Method, StatusCode};
 use pilothouse_http::{Client, Response};
 use serde::de::DeserializeOwned;
@@ -10,6 +11,8 @@ use crate::rest::{Consumer, ErrorBody, List, ResourceBundle};
 
 /// How many bundles are asked for at a time.
 const PAGE: usize = 400;
+/// Pages that are asked for while others are read.
+const AHEAD: usize = 2;
 
 /// Reads what the server knows. A cheap handle.
 #[derive(Clone, Debug)]
@@ -53,14 +56,21 @@ impl RestClient {
 
     /// All bundles that a search finds.
     pub async fn resource_bundle_search(&self, search: &str) -> Result<Vec<ResourceBundle>, Error> {
-        let mut found = Vec::new();
-        for page in 1.. {
-            let list = self.resource_bundle_list(search, page, PAGE).await?;
-            let last = list.items.len() < PAGE;
-            found.extend(list.items);
-            if last {
+        let first = self.resource_bundle_list(search, 1, PAGE).await?;
+        let pages = first.total.div_ceil(PAGE).max(1);
+        let mut found = first.items;
+        let mut further = futures::stream::iter(2..=pages)
+            .map(|page| self.resource_bundle_list(search, page, PAGE))
+            .buffered(AHEAD);
+        while let Some(list) = further.next().await {
+            found.extend(list?.items);
+        }
+        // A server whose pages are not of one moment may have more by now.
+        for page in pages + 1.. {
+            if found.len() < (page - 1) * PAGE {
                 break;
             }
+            found.extend(self.resource_bundle_list(search, page, PAGE).await?.items);
         }
         Ok(found)
     }

@@ -9,8 +9,18 @@ use serde_json::{Map, Value, json};
 use super::{Attribute, CloudEvent, InvalidEvent, JSON, SPECIFICATION, extension};
 
 impl CloudEvent {
-    /// As it is stored.
+    /// As JSON.
     pub fn to_json(&self) -> Result<Value, InvalidEvent> {
+        let mut object = self.to_attributes()?;
+        if !self.data.is_empty() {
+            let data = serde_json::from_slice(&self.data).map_err(InvalidEvent::Json)?;
+            object.insert("data".to_owned(), data);
+        }
+        Ok(Value::Object(object))
+    }
+
+    /// As JSON, without the data.
+    pub fn to_attributes(&self) -> Result<Map<String, Value>, InvalidEvent> {
         let mut object = Map::new();
         object.insert("specversion".to_owned(), json!(SPECIFICATION));
         object.insert("id".to_owned(), json!(self.id));
@@ -33,11 +43,7 @@ impl CloudEvent {
             };
             object.insert(name.clone(), value);
         }
-        if !self.data.is_empty() {
-            let data = serde_json::from_slice(&self.data).map_err(InvalidEvent::Json)?;
-            object.insert("data".to_owned(), data);
-        }
-        Ok(Value::Object(object))
+        Ok(object)
     }
 
     /// Reads bytes of JSON.
@@ -45,9 +51,18 @@ impl CloudEvent {
         Self::from_value(serde_json::from_slice(bytes).map_err(InvalidEvent::Json)?)
     }
 
-    /// Reads what was stored.
+    /// Reads a value of JSON.
     pub fn from_value(value: Value) -> Result<Self, InvalidEvent> {
-        let Value::Object(object) = value else { return Err(InvalidEvent::Missing("specversion")) };
+        let Value::Object(mut object) = value else { return Err(InvalidEvent::Missing("specversion")) };
+        let data = match object.remove("data") {
+            Some(data) => serde_json::to_vec(&data).map_err(InvalidEvent::Json)?.into(),
+            None => Bytes::new(),
+        };
+        Self::from_attributes(object, data)
+    }
+
+    /// Puts attributes and data together again.
+    pub fn from_attributes(object: Map<String, Value>, data: Bytes) -> Result<Self, InvalidEvent> {
         let mut event = Self {
             id: String::new(),
             source: String::new(),
@@ -55,7 +70,7 @@ impl CloudEvent {
             time: None,
             content_type: Some(JSON.to_owned()),
             extensions: Default::default(),
-            data: Bytes::new(),
+            data,
         };
         let mut specified = false;
         for (name, value) in object {
@@ -69,9 +84,6 @@ impl CloudEvent {
                 ("type", Value::String(text)) => event.kind = text,
                 ("datacontenttype", Value::String(text)) => event.content_type = Some(text),
                 ("time", Value::String(text)) => event.time = Some(moment("time", &text)?),
-                ("data", value) => {
-                    event.data = serde_json::to_vec(&value).map_err(InvalidEvent::Json)?.into();
-                }
                 ("id" | "source" | "type" | "datacontenttype" | "time", value) => {
                     return Err(InvalidEvent::Attribute { name, value: value.to_string() });
                 }

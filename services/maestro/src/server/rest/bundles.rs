@@ -1,27 +1,33 @@
 //! Bundles over REST. They are made by gRPC only.
 
+use std::collections::HashMap;
+
 use axum::Json;
 use axum::extract::{Path, State};
 use http::HeaderMap;
 use http::StatusCode;
 use jiff::Timestamp;
-use pilothouse_maestro_api::{List, ResourceBundle};
+use pilothouse_maestro_api::{InvalidEvent, List, extension};
+use serde::Serialize;
+use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 
-use super::find::find;
+use super::find::{Look, find};
 use super::list::ListQuery;
 use super::{Api, Refused, operation_id};
 use crate::server::error::Refusal;
 use crate::server::records::Resource;
+use crate::server::stored_event::StoredEvent;
 
 pub(super) async fn get(
     State(api): State<Api>,
     Path(id): Path<String>,
     headers: HeaderMap,
-) -> Result<Json<Value>, Refused> {
+) -> Result<Json<Box<RawValue>>, Refused> {
     let found = async {
         let found = api.bundles.records.resource(&id).await?;
-        found.map(|(_, resource)| presented(&resource)).ok_or(Refusal::NotFound { kind: "Resource", id })
+        let (_, resource) = found.ok_or(Refusal::NotFound { kind: "Resource", id })?;
+        Ok(presented(&resource)?)
     };
     found.await.map(Json).map_err(|refusal| Refused(refusal, operation_id(&headers)))
 }
@@ -39,22 +45,34 @@ pub(super) async fn list(
     State(api): State<Api>,
     query: ListQuery,
     headers: HeaderMap,
-) -> Result<Json<List<Value>>, Refused> {
-    let found = find(&api.bundles.records, &api.found, &query, &COLUMNS, column, row).await;
-    let (total, found) = found.map_err(|refusal| Refused(refusal, operation_id(&headers)))?;
-    Ok(Json(query.present("ResourceBundleList", total, &found, presented)))
+) -> Result<Json<List<Box<RawValue>>>, Refused> {
+    let listed = async {
+        let mut shown = Vec::new();
+        let show = |resource: &Resource| shown.push(listed(resource, &query));
+        let look = Look { columns: &COLUMNS, column, row };
+        let total = find(&api.bundles.records, &api.found, &query, &look, show).await?;
+        let shown = shown.into_iter().collect::<Result<Vec<_>, _>>()?;
+        Ok(query.list("ResourceBundleList", total, shown))
+    };
+    listed.await.map(Json).map_err(|refusal| Refused(refusal, operation_id(&headers)))
+}
+
+/// A bundle on a list.
+fn listed(resource: &Resource, query: &ListQuery) -> Result<Box<RawValue>, InvalidEvent> {
+    let shown = presented(resource)?;
+    if !query.is_projected() {
+        return Ok(shown);
+    }
+    let shown = serde_json::from_str(shown.get()).map_err(InvalidEvent::Json)?;
+    to_raw_value(&query.project(shown)).map_err(InvalidEvent::Json)
 }
 
 /// What a search sees. It never sees manifests: they hold secrets.
 fn row(resource: &Resource) -> Value {
-    let mut payload = resource.payload.clone();
-    if let Some(payload) = payload.as_object_mut() {
-        payload.remove("data");
-    }
     json!({
         "id": resource.id, "name": resource.name, "source": resource.source,
         "consumer_name": resource.consumer_name, "version": resource.version, "type": null,
-        "payload": payload, "status": resource.status,
+        "payload": resource.payload.attributes(), "status": resource.status,
         "created_at": resource.created_at, "updated_at": resource.updated_at, "deleted_at": resource.deleted_at,
     })
 }
@@ -83,49 +101,90 @@ pub(super) fn moment(at: Timestamp) -> String {
     format!("{:020}", at.as_nanosecond())
 }
 
-/// A bundle as it is shown.
-fn presented(resource: &Resource) -> Value {
-    let data = resource.payload.get("data");
-    let part = |name: &str| data.and_then(|data| data.get(name)).cloned();
-    let mut metadata = resource.payload.get("metadata").filter(|metadata| metadata.is_object()).cloned();
+/// A bundle as it is shown. What source and agent have said is passed on as they wrote it.
+#[derive(Serialize)]
+struct Presented<'a> {
+    id: &'a str,
+    kind: &'static str,
+    href: String,
+    name: &'a str,
+    consumer_name: &'a str,
+    version: i32,
+    created_at: Timestamp,
+    updated_at: Timestamp,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    deleted_at: Option<Timestamp>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    metadata: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    manifests: Option<&'a RawValue>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    delete_option: Option<&'a RawValue>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    manifest_configs: Option<&'a RawValue>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    status: Option<PresentedStatus<'a>>,
+}
+
+/// The agent's words, whatever they are; only the version and the number come from around them.
+#[derive(Serialize)]
+struct PresentedStatus<'a> {
+    #[serde(rename = "ObservedVersion")]
+    observed_version: i64,
+    #[serde(rename = "SequenceID")]
+    sequence_id: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    conditions: Option<&'a RawValue>,
+    #[serde(rename = "resourceStatus", skip_serializing_if = "Option::is_none")]
+    resource_status: Option<&'a RawValue>,
+}
+
+fn presented(resource: &Resource) -> Result<Box<RawValue>, InvalidEvent> {
+    let metadata = resource.payload.get(extension::METADATA).filter(|metadata| metadata.is_object());
+    let mut metadata = metadata.cloned();
     if let Some(metadata) = &mut metadata {
         metadata["creationTimestamp"] = json!(whole_second(resource.created_at));
         if let Some(deleted_at) = resource.deleted_at {
             metadata["deletionTimestamp"] = json!(whole_second(deleted_at));
         }
     }
-    let list = |value: Option<Value>| value.and_then(|value| value.as_array().cloned()).unwrap_or_default();
-    let bundle = ResourceBundle {
-        id: resource.id.clone(),
-        kind: "ResourceBundle".to_owned(),
-        href: format!("/api/maestro/v1/resource-bundles/{}", resource.id),
-        name: resource.name.clone(),
-        consumer_name: resource.consumer_name.clone(),
-        version: resource.version,
-        created_at: resource.created_at.to_string(),
-        updated_at: resource.updated_at.to_string(),
-        deleted_at: resource.deleted_at.map(|at| at.to_string()),
-        metadata,
-        manifests: list(part("manifests")),
-        delete_option: part("deleteOption"),
-        manifest_configs: list(part("manifestConfigs")),
-        status: None,
-    };
-    let mut value = serde_json::to_value(bundle).unwrap_or_default();
-    // The agent's words, whatever they are; only the version and the number come from around them.
-    if let Some(status) = &resource.status {
-        let mut shown = json!({
-            "ObservedVersion": integer(&status["resourceversion"]),
-            "SequenceID": status["sequenceid"].as_str().unwrap_or_default(),
-        });
-        for name in ["conditions", "resourceStatus"] {
-            if let Some(part) = status.pointer(&format!("/data/{name}")) {
-                shown[name] = part.clone();
-            }
+    let data = parts(&resource.payload);
+    let list = |name: &str| data.get(name).copied().filter(|text| is_list_of_some(text.get()));
+    let status = resource.status.as_ref().map(|status| {
+        let data = parts(status);
+        PresentedStatus {
+            observed_version: status.get(extension::RESOURCE_VERSION).map(integer).unwrap_or_default(),
+            sequence_id: status.get(extension::SEQUENCE_ID).and_then(Value::as_str).unwrap_or_default(),
+            conditions: data.get("conditions").copied(),
+            resource_status: data.get("resourceStatus").copied(),
         }
-        value["status"] = shown;
-    }
-    value
+    });
+    let shown = Presented {
+        id: &resource.id,
+        kind: "ResourceBundle",
+        href: format!("/api/maestro/v1/resource-bundles/{}", resource.id),
+        name: &resource.name,
+        consumer_name: &resource.consumer_name,
+        version: resource.version,
+        created_at: resource.created_at,
+        updated_at: resource.updated_at,
+        deleted_at: resource.deleted_at,
+        metadata,
+        manifests: list("manifests"),
+        delete_option: data.get("deleteOption").copied(),
+        manifest_configs: list("manifestConfigs"),
+        status,
+    };
+    to_raw_value(&shown).map_err(InvalidEvent::Json)
+}
+
+/// The members of an event's data; none, if that is no object.
+fn parts(event: &StoredEvent) -> HashMap<String, &RawValue> {
+    event.data().and_then(|data| serde_json::from_str(data.get()).ok()).unwrap_or_default()
+}
+
+fn is_list_of_some(text: &str) -> bool {
+    text.strip_prefix('[').is_some_and(|rest| !rest.trim_start().starts_with(']'))
 }
 
 fn integer(value: &Value) -> i64 {

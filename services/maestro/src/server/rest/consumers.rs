@@ -17,7 +17,7 @@ use super::bundles::moment;
 use super::list::ListQuery;
 use super::{Api, Refused, operation_id};
 use crate::server::error::Refusal;
-use crate::server::records::{ConsumerRecord, Resource};
+use crate::server::records::ConsumerRecord;
 use crate::{server::search, topic};
 
 #[derive(Debug, Deserialize)]
@@ -33,7 +33,7 @@ pub(super) async fn list(
 ) -> Result<Json<List<Value>>, Refused> {
     let found = async {
         let records = &api.bundles.records;
-        let mut found: Vec<ConsumerRecord> = records.all(&records.consumers, None).await?;
+        let mut found: Vec<ConsumerRecord> = records.all(&records.consumers).await?;
         if let Some(text) = query.search.as_deref() {
             let search = search::parse(text)?;
             found.retain(|record| serde_json::to_value(record).is_ok_and(|row| search.selects(&row)));
@@ -133,12 +133,11 @@ pub(super) async fn delete(
     let deleted = async {
         let records = &api.bundles.records;
         let Some((document, record)) = records.consumer_by_id(&id).await? else { return Ok(()) };
-        let used: Vec<Resource> = records.of_consumer(&record.name).await?;
-        if !used.is_empty() {
+        let used = records.count_of_consumer(&record.name).await?;
+        if used > 0 {
             return Err(Refusal::Forbidden(format!(
-                "consumer `{}` still has {} bundles; delete them first",
-                record.name,
-                used.len()
+                "consumer `{}` still has {used} bundles; delete them first",
+                record.name
             )));
         }
         let precondition = Precondition::Etag(document.etag);

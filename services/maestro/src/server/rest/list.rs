@@ -109,24 +109,23 @@ impl ListQuery {
     pub(super) fn page<T>(&self, kind: &str, items: &[T], present: impl Fn(&T) -> Value) -> List<Value> {
         let Range { start, end } = self.range();
         let end = end.min(items.len());
-        self.present(kind, items.len(), &items[start.min(end)..end], present)
+        let shown = items[start.min(end)..end].iter().map(|item| self.project(present(item))).collect();
+        self.list(kind, items.len(), shown)
     }
 
     /// A page of a list with so many items altogether.
-    pub(super) fn present<T>(
-        &self,
-        kind: &str,
-        total: usize,
-        items: &[T],
-        present: impl Fn(&T) -> Value,
-    ) -> List<Value> {
-        let shown: Vec<_> = items.iter().map(|item| self.project(present(item))).collect();
+    pub(super) fn list<T>(&self, kind: &str, total: usize, shown: Vec<T>) -> List<T> {
         List { kind: kind.to_owned(), page: self.page.max(1), size: shown.len(), total, items: shown }
     }
 
+    /// Whether only some fields of each item were asked for.
+    pub(super) fn is_projected(&self) -> bool {
+        !self.fields.is_empty()
+    }
+
     /// An item with the fields that were asked for, and its id. A dot leads into a field.
-    fn project(&self, item: Value) -> Value {
-        if self.fields.is_empty() {
+    pub(super) fn project(&self, item: Value) -> Value {
+        if !self.is_projected() {
             return item;
         }
         let mut shown = Value::Object(Map::new());
