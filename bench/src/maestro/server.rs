@@ -27,6 +27,8 @@ const LOOK: Duration = Duration::from_millis(20);
 /// Between two readings of memory; and how far two may differ and be equal, as a share.
 const PAUSE: Duration = Duration::from_millis(500);
 const EQUAL: f64 = 0.01;
+/// How many equal readings are rest: a process that has worked gives back what it does not need after some seconds of it.
+const READINGS: usize = 16;
 
 /// Which server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -207,24 +209,26 @@ impl Server {
         }
     }
 
-    /// Its memory once two readings are equal, and whether that came to be.
+    /// Its memory once it is at rest, and whether that came to be.
     pub(super) async fn memory(&self, size: Size) -> anyhow::Result<(Memory, bool)> {
         memory_of(&self.process, size).await
     }
 }
 
-/// The memory of a process once two readings are equal, and whether that came to be.
+/// The memory of a process once readings are equal for a while, and whether that came to be.
 pub(super) async fn memory_of(process: &Running, size: Size) -> anyhow::Result<(Memory, bool)> {
-    let patience = size.pick(Duration::from_secs(20), Duration::from_secs(1));
+    let patience = size.pick(Duration::from_secs(30), Duration::from_secs(1));
     let ids = [i32::try_from(process.id())?];
     let begun = Instant::now();
     let mut last = Memory::of(&ids)?;
+    let mut equal = 1;
     loop {
         sleep(PAUSE).await;
         let now = Memory::of(&ids)?;
-        let settled = (now.total - last.total).abs() <= now.total * EQUAL;
-        if settled || begun.elapsed() > patience {
-            return Ok((now, settled));
+        let same = (now.total - last.total).abs() <= now.total * EQUAL;
+        equal = if same { equal + 1 } else { 1 };
+        if equal >= READINGS || begun.elapsed() > patience {
+            return Ok((now, equal >= READINGS));
         }
         last = now;
     }

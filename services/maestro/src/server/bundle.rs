@@ -412,4 +412,55 @@ mod tests {
         assert_ne!(event.id, "1");
         assert_eq!(event.text(extension::DELETION_TIMESTAMP).unwrap(), "1970-01-01T00:00:00Z");
     }
+
+    async fn bundles() -> Bundles {
+        use pilothouse_store::{Keyring, Location, Options, Store};
+        let options = Options {
+            keyring: Some(Keyring::ephemeral().unwrap()),
+            ..Options::new(
+                Location::memory(),
+                crate::server::records::catalog(),
+                pilothouse_runtime::Shutdown::new(),
+            )
+        };
+        Bundles {
+            records: Records::try_new(Store::open(options).await.unwrap()).unwrap(),
+            clock: Clock::system(),
+            link: Link::to_agents().0,
+            source_id: "maestro".to_owned(),
+            accepted: Accepted::default(),
+            consumers: Consumers::default(),
+        }
+    }
+
+    #[tokio::test]
+    async fn consumer_that_is_another_one_by_now_or_none_is_noticed() {
+        let bundles = bundles().await;
+        let create = async |id: &str| {
+            let data = r#"{"manifests":[{"apiVersion":"v1","kind":"A","metadata":{"name":"a"}}]}"#;
+            let event = event(data)
+                .with(extension::CLUSTER_NAME, "c1")
+                .with(extension::RESOURCE_ID, id)
+                .with(extension::RESOURCE_VERSION, 0);
+            bundles.create(event).await.map_err(|refusal| refusal.to_string())
+        };
+        let Records { store, consumers, partition, .. } = &bundles.records;
+        let none = Err("there is no consumer `c1`; create it first".to_owned());
+        assert_eq!(create("one").await, none);
+        bundles.records.ensure_consumer("c1", Timestamp::UNIX_EPOCH).await.unwrap();
+        assert_eq!(create("one").await, Ok(()));
+        let (_, record) = bundles.records.consumer("c1").await.unwrap().unwrap();
+        let id = DocumentId::try_new("c1").unwrap();
+        store.put(consumers, partition, id.clone(), Precondition::Any, &record).await.unwrap();
+        assert_eq!(create("two").await, Ok(()));
+        store.delete(consumers, partition, id, Precondition::Any).await.unwrap();
+        assert_eq!(create("three").await, none);
+        assert_eq!(bundles.records.count_of_consumer("c1").await.unwrap(), 2);
+        // Both were handed to the outbox, as they are to be sent.
+        let order = bundles.accepted.take("two").unwrap();
+        assert!(order.event.kind.ends_with(".spec.create_request"), "{}", order.event.kind);
+        let (note, _) = bundles.records.note("two").await.unwrap().unwrap();
+        assert_eq!((order.note, order.version, order.consumer.as_str()), (note.etag, 1, "c1"));
+        assert!(bundles.accepted.take("three").is_none());
+    }
 }

@@ -239,3 +239,92 @@ async fn wait_for_the_store(shutdown: &Shutdown) {
         () = tokio::time::sleep(Duration::from_secs(1)) => {}
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+    use pilothouse_store::{Keyring, Location, Options, Store};
+    use prometheus_client::registry::Registry;
+    use serde_json::json;
+
+    use super::*;
+    use crate::server::accepted::Order;
+
+    async fn records() -> Records {
+        let catalog = crate::server::records::catalog();
+        let options = Options {
+            keyring: Some(Keyring::ephemeral().unwrap()),
+            ..Options::new(Location::memory(), catalog, Shutdown::new())
+        };
+        Records::try_new(Store::open(options).await.unwrap()).unwrap()
+    }
+
+    fn resource(version: i32) -> Resource {
+        let payload = json!({"specversion": "1.0", "id": "1", "source": "cs", "type": "t", "clustername": "c1",
+            "data": {"manifests": [version]}});
+        Resource {
+            id: "r".into(),
+            name: "r".into(),
+            source: "cs".into(),
+            consumer_name: "c1".into(),
+            version,
+            created_at: Timestamp::UNIX_EPOCH,
+            updated_at: Timestamp::UNIX_EPOCH,
+            deleted_at: None,
+            payload: payload.into(),
+            status: None,
+        }
+    }
+
+    /// Both have woken the outbox, and it makes one pass for both.
+    #[tokio::test]
+    async fn bundle_that_another_replica_changed_since_it_was_accepted_is_sent_as_it_is_now() {
+        let records = records().await;
+        let (link, agents, _happenings) = Link::to_agents();
+        let outbox = Outbox {
+            records: records.clone(),
+            link,
+            share: Share::All,
+            clock: Clock::system(),
+            source_id: "maestro".into(),
+            metrics: Metrics::register(&mut Registry::default()),
+            accepted: Accepted::default(),
+        };
+        let mut seat = agents.join("c1".into()).await;
+        let mut notes = Vec::new();
+        for (version, action) in [(1, NoteAction::Create), (2, NoteAction::Update)] {
+            let mut transaction = records.transaction();
+            records.put_resource(&mut transaction, &resource(version), Precondition::Any, action).unwrap();
+            notes.extend(records.store.commit(&transaction).await.unwrap().etag().cloned());
+        }
+        let event = bundle::outgoing(&resource(1), "maestro", Action::Create, Timestamp::UNIX_EPOCH).unwrap();
+        let order = Order { note: notes[0].clone(), consumer: "c1".into(), version: 1, event };
+        outbox.accepted.put("r", order);
+
+        assert_eq!(outbox.send("r").await.unwrap(), Next::Done);
+        let mut sent = Vec::new();
+        while let Ok(event) = seat.queue.try_recv() {
+            sent.push(event.resource_version().unwrap().unwrap());
+        }
+        assert_eq!(sent, [1, 2]);
+        assert_eq!(records.noted().await.unwrap(), []);
+
+        // What was handed over is all that is needed of what has not changed.
+        let order = |note| Order {
+            note,
+            consumer: "c1".into(),
+            version: 2,
+            event: bundle::outgoing(&resource(2), "maestro", Action::Update, Timestamp::UNIX_EPOCH).unwrap(),
+        };
+        let mut transaction = records.transaction();
+        let id = DocumentId::try_new("r").unwrap();
+        let note = Note { action: NoteAction::Update, consumer: "c1".into() };
+        transaction.put(&records.notes, id, Precondition::Any, &note).unwrap();
+        let committed = records.store.commit(&transaction).await.unwrap();
+        outbox.accepted.put("r", order(committed.etag().unwrap().clone()));
+        outbox.send("r").await.unwrap();
+        assert_eq!(seat.queue.try_recv().unwrap().resource_version().unwrap(), Some(2));
+        assert!(seat.queue.try_recv().is_err(), "it is sent once");
+        assert_eq!(records.noted().await.unwrap(), []);
+    }
+}

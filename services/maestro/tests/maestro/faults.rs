@@ -152,7 +152,7 @@ async fn everything_converges_over_mosquitto_and_postgresql() {
     let Some(server) = postgres::shared() else { return };
     let folder = tempfile::tempdir().unwrap();
     let storage = Storage::Postgres(server.fresh_database());
-    storm(BrokerPart::mosquitto(folder.path()).await, folder.path(), storage, 12).await;
+    storm(BrokerPart::mosquitto().await, folder.path(), storage, 12).await;
 }
 
 /// So late that even the agent that knew of it is gone: what it says must not bring a bundle back for good.

@@ -56,7 +56,7 @@ async fn the_same_works_with_mosquitto_in_between() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    let world = World::with(BrokerPart::mosquitto(folder.path()).await, folder.path()).await;
+    let world = World::with(BrokerPart::mosquitto().await, folder.path()).await;
     story(&world).await;
 }
 

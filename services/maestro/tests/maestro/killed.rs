@@ -301,7 +301,7 @@ async fn killed_at_every_point_over_mosquitto_and_sqlite() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    killed_everywhere(BrokerPart::mosquitto(folder.path()).await, folder.path(), Storage::Sqlite).await;
+    killed_everywhere(BrokerPart::mosquitto().await, folder.path(), Storage::Sqlite).await;
 }
 
 #[tokio::test]
@@ -312,5 +312,5 @@ async fn killed_at_every_point_over_mosquitto_and_postgresql() {
     let Some(server) = postgres::shared() else { return };
     let folder = tempfile::tempdir().unwrap();
     let storage = Storage::Postgres(server.fresh_database());
-    killed_everywhere(BrokerPart::mosquitto(folder.path()).await, folder.path(), storage).await;
+    killed_everywhere(BrokerPart::mosquitto().await, folder.path(), storage).await;
 }

@@ -81,7 +81,7 @@ async fn what_is_too_large_for_mosquitto_is_refused() {
     }
     let folder = tempfile::tempdir().unwrap();
     let lines = format!("allow_anonymous true\nmax_packet_size {LIMIT}\n");
-    let broker = BrokerPart::mosquitto_with(folder.path(), &lines).await;
+    let broker = BrokerPart::mosquitto_with(&lines).await;
     what_is_too_large_is_refused(broker, folder.path()).await;
 }
 

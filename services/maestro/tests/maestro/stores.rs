@@ -114,5 +114,5 @@ async fn nothing_is_lost_on_a_silent_road_to_mosquitto() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    silent_road(BrokerPart::mosquitto(folder.path()).await, folder.path()).await;
+    silent_road(BrokerPart::mosquitto().await, folder.path()).await;
 }

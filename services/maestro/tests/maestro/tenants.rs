@@ -81,7 +81,7 @@ impl Keys {
             path("broker", "key"),
             self.folder.join("acl").display(),
         );
-        BrokerPart::mosquitto_with(&self.folder, &lines).await
+        BrokerPart::mosquitto_with(&lines).await
     }
 }
 

@@ -1,8 +1,7 @@
 //! All of it, on free ports.
 
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::Path;
 use std::time::Duration;
 
 use futures::StreamExt;
@@ -15,14 +14,13 @@ use pilothouse_maestro_api::{ManifestBundle, RestClient, SourceClient, StatusEve
 use pilothouse_runtime::{Clock, OnExit, Reason, Shutdown, Tasks};
 use pilothouse_store::{Keyring, Location, Options, Store};
 use pilothouse_test_support::eventually;
+use pilothouse_test_support::mosquitto::Mosquitto;
 use pilothouse_test_support::process::{Running, free_port};
-use pilothouse_test_support::requirement::Requirement;
 use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
 
 use crate::cluster::{Cluster, PATIENCE};
 
-const MOSQUITTO: &str = "/usr/sbin/mosquitto";
 pub(crate) const CONSUMER: &str = "local-cluster";
 pub(crate) const SOURCE: &str = "cs";
 
@@ -46,9 +44,7 @@ pub(crate) struct BrokerPart {
     pub(crate) kind: BrokerKind,
     pub(crate) port: u16,
     part: Option<Part>,
-    mosquitto: Option<Running>,
-    /// Where Mosquitto's configuration is, if it is that.
-    folder: Option<PathBuf>,
+    mosquitto: Option<Mosquitto>,
     registry: Registry,
 }
 
@@ -181,59 +177,39 @@ impl BrokerPart {
         let port = service.local_address().port();
         let part = Part::spawn("broker", |shutdown| service.run(shutdown));
         let kind = BrokerKind::Mqtt;
-        Self { kind, port, part: Some(part), mosquitto: None, folder: None, registry }
+        Self { kind, port, part: Some(part), mosquitto: None, registry }
     }
 
     pub(crate) fn is_ours(&self) -> bool {
-        self.folder.is_none()
+        self.mosquitto.is_none()
     }
 
     /// Whether Mosquitto is on this machine; if not, the test was noted as skipped and should return.
     pub(crate) fn has_mosquitto() -> bool {
-        let found = Path::new(MOSQUITTO).exists();
-        if !found {
-            Requirement::new("mosquitto", "mosquitto").missing();
-        }
-        found
+        Mosquitto::is_here()
     }
 
-    /// The one everybody compares with.
-    pub(crate) async fn mosquitto(folder: &Path) -> Self {
-        Self::mosquitto_with(folder, "allow_anonymous true\n").await
+    /// The one everybody compares with, where it is on this machine.
+    pub(crate) async fn mosquitto() -> Self {
+        Self::over(Mosquitto::start()).await
     }
 
-    /// The same, with more lines of configuration for its listener.
-    pub(crate) async fn mosquitto_with(folder: &Path, lines: &str) -> Self {
-        let port = free_port();
-        let config = folder.join("mosquitto.conf");
-        std::fs::write(&config, format!("user root\nlistener {port} 127.0.0.1\n{lines}")).unwrap();
-        Self::launch_mosquitto(folder, port).await
+    /// The same, with these lines of configuration for its listener.
+    pub(crate) async fn mosquitto_with(lines: &str) -> Self {
+        Self::over(Mosquitto::start_with(lines)).await
     }
 
-    async fn launch_mosquitto(folder: &Path, port: u16) -> Self {
-        let config = folder.join("mosquitto.conf");
-        let mut command = Command::new(MOSQUITTO);
-        command.arg("-c").arg(config).stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null());
-        let running = Running::spawn(command).unwrap();
-        eventually("mosquitto listens", PATIENCE, || async {
-            tokio::net::TcpStream::connect(("127.0.0.1", port)).await.map(drop)
-        })
-        .await;
-        Self {
-            kind: BrokerKind::Mqtt,
-            port,
-            part: None,
-            mosquitto: Some(running),
-            folder: Some(folder.to_owned()),
-            registry: Registry::default(),
-        }
+    async fn over(mosquitto: Option<Mosquitto>) -> Self {
+        let port = mosquitto.as_ref().unwrap().port();
+        until_listening(port).await;
+        Self { kind: BrokerKind::Mqtt, port, part: None, mosquitto, registry: Registry::default() }
     }
 
     /// None: agents dial the server, which listens for them on a port that stays the same.
     pub(crate) fn dialled() -> Self {
         let port = free_port();
         let registry = Registry::default();
-        Self { kind: BrokerKind::Grpc, port, part: None, mosquitto: None, folder: None, registry }
+        Self { kind: BrokerKind::Grpc, port, part: None, mosquitto: None, registry }
     }
 
     /// A server over this broker, or over none.
@@ -273,16 +249,27 @@ impl BrokerPart {
         if let Some(part) = self.part.take() {
             part.stop().await;
         }
-        drop(self.mosquitto.take());
+        if let Some(mosquitto) = &mut self.mosquitto {
+            mosquitto.kill();
+        }
     }
 
     pub(crate) async fn start_again(&mut self) {
-        let port = self.port;
-        *self = match self.folder.take() {
-            Some(folder) => Self::launch_mosquitto(&folder, port).await,
-            None => Self::ours(port).await,
-        };
+        match &mut self.mosquitto {
+            Some(mosquitto) => {
+                mosquitto.start_again().unwrap();
+                until_listening(self.port).await;
+            }
+            None => *self = Self::ours(self.port).await,
+        }
     }
+}
+
+async fn until_listening(port: u16) {
+    eventually("mosquitto listens", PATIENCE, || async {
+        tokio::net::TcpStream::connect(("127.0.0.1", port)).await.map(drop)
+    })
+    .await;
 }
 
 impl Server {

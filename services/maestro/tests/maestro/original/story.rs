@@ -150,8 +150,8 @@ pub(super) async fn ours(_: &std::path::Path) -> BrokerPart {
     BrokerPart::ours(0).await
 }
 
-async fn mosquitto(folder: &std::path::Path) -> BrokerPart {
-    BrokerPart::mosquitto(folder).await
+async fn mosquitto(_: &std::path::Path) -> BrokerPart {
+    BrokerPart::mosquitto().await
 }
 
 #[tokio::test]
