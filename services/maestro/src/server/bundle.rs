@@ -14,7 +14,7 @@ use serde_json::Value;
 use tracing::info;
 
 use crate::link::Link;
-use crate::server::accepted::{Accepted, Order};
+use crate::server::accepted::{Accepted, Expected, Order};
 use crate::server::error::Refusal;
 use crate::server::records::{NoteAction, Records, Resource};
 use crate::server::stored_event::StoredEvent;
@@ -101,8 +101,8 @@ impl Bundles {
                 Precondition::Absent,
                 NoteAction::Create,
             )?;
-            match self.commit(&transaction).await {
-                Ok(committed) => {
+            match self.commit(&resource, &transaction).await {
+                Ok((committed, _expected)) => {
                     self.hand_over(&resource, outgoing, Action::Create, &committed);
                     log(&event, &resource, "accepted a bundle");
                     return Ok(());
@@ -134,11 +134,17 @@ impl Bundles {
         self.accepted.put(&resource.id, Order { note, consumer, version, event });
     }
 
-    async fn commit(&self, transaction: &Transaction) -> Result<Committed, StoreError> {
+    /// Commits a bundle that others expect until the answer is dropped.
+    async fn commit(
+        &self,
+        resource: &Resource,
+        transaction: &Transaction,
+    ) -> Result<(Committed, Expected), StoreError> {
+        let expected = self.accepted.expect(&resource.id);
         fault::point("maestro-server.accept.before");
         let committed = self.records.store.commit(transaction).await;
         fault::point("maestro-server.accept.after");
-        committed
+        Ok((committed?, expected))
     }
 
     /// Refuses what could never be delivered: whoever sends it can do something about it. The answer is what is delivered.
@@ -176,8 +182,8 @@ impl Bundles {
             let mut transaction = self.records.transaction();
             let precondition = Precondition::Etag(document.etag);
             self.records.put_resource(&mut transaction, &resource, precondition, NoteAction::Update)?;
-            match self.commit(&transaction).await {
-                Ok(committed) => {
+            match self.commit(&resource, &transaction).await {
+                Ok((committed, _expected)) => {
                     self.hand_over(&resource, outgoing, Action::Update, &committed);
                     log(&event, &resource, "accepted a change to a bundle");
                     return Ok(());
@@ -202,7 +208,7 @@ impl Bundles {
             let mut transaction = self.records.transaction();
             let precondition = Precondition::Etag(document.etag);
             self.records.put_resource(&mut transaction, &resource, precondition, NoteAction::Delete)?;
-            match self.commit(&transaction).await {
+            match self.commit(&resource, &transaction).await {
                 Ok(_) => {
                     info!(resource = resource.id, consumer = resource.consumer_name, "a bundle is to go");
                     return Ok(());
@@ -457,10 +463,10 @@ mod tests {
         assert_eq!(create("three").await, none);
         assert_eq!(bundles.records.count_of_consumer("c1").await.unwrap(), 2);
         // Both were handed to the outbox, as they are to be sent.
-        let order = bundles.accepted.take("two").unwrap();
+        let order = bundles.accepted.take("two").await.unwrap();
         assert!(order.event.kind.ends_with(".spec.create_request"), "{}", order.event.kind);
         let (note, _) = bundles.records.note("two").await.unwrap().unwrap();
         assert_eq!((order.note, order.version, order.consumer.as_str()), (note.etag, 1, "c1"));
-        assert!(bundles.accepted.take("three").is_none());
+        assert!(bundles.accepted.take("three").await.is_none());
     }
 }

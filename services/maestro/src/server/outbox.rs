@@ -65,7 +65,7 @@ impl Outbox {
     }
 
     async fn send(&self, id: &str) -> Result<Next, TaskError> {
-        if let Some(order) = self.accepted.take(id).filter(|order| self.sends_to(&order.consumer)) {
+        if let Some(order) = self.accepted.take(id).await.filter(|order| self.sends_to(&order.consumer)) {
             match self.publish(id, &order.consumer, order.version, &order.event).await? {
                 Sent::Yes if self.cross_off(id, order.note).await? => return Ok(Next::Done),
                 Sent::NotNow => return Ok(Next::Done),
@@ -228,7 +228,7 @@ impl Outbox {
         if is_ours {
             controller.wake(change.id.as_str().to_owned());
         } else {
-            drop(self.accepted.take(change.id.as_str()));
+            self.accepted.discard(change.id.as_str());
         }
     }
 }

@@ -32,12 +32,7 @@ async fn index_entries_of_a_batch_are_found_without_reading_those_of_others() {
     }
     // Its connections say what they have read when they end, at the latest.
     store.close().await;
-    let location = fixture.location.to_string();
-    let name = location.split('?').next().unwrap().rsplit('/').next().unwrap();
-    let ask = |sql: &str| {
-        let (base, _) = server.url().rsplit_once('/').map(|(base, _)| (base.to_owned(), ())).unwrap();
-        server.try_run_psql(&format!("{base}/{name}"), sql).unwrap().trim().to_owned()
-    };
+    let ask = |sql: &str| ask(server, &fixture, sql);
     eventually("the store's connections to end", Duration::from_secs(60), || async {
         let left = ask("select count(*) from pg_stat_activity where application_name = 'pilothouse' and datname = current_database()");
         if left == "0" { Ok(()) } else { Err(left) }
@@ -47,4 +42,28 @@ async fn index_entries_of_a_batch_are_found_without_reading_those_of_others() {
     let read: usize = read.parse().unwrap();
     let all = BATCH * BATCHES;
     assert!((1..4 * all).contains(&read), "{read} entries were read for {all} changes");
+}
+
+/// Sealed documents do not get smaller; finding that out should not be what a commit costs most.
+#[tokio::test]
+async fn large_documents_are_made_smaller_the_quick_way_where_the_server_has_it() {
+    let Some(fixture) = Fixture::new(Kind::Postgres) else { return };
+    let Some(server) = postgres::shared() else { return };
+    let ways = "select 'lz4' = any(enumvals) from pg_settings where name = 'default_toast_compression'";
+    if ask(server, &fixture, ways) != "t" {
+        return;
+    }
+    let store = fixture.store().await;
+    let large = json!({"text": "a document ".repeat(2_000)});
+    store.create(&notes(), &ada(), id("large"), &large).await.unwrap();
+    let way = "select pg_column_compression(body) from documents.version where id = 'large'";
+    assert_eq!(ask(server, &fixture, way), "lz4");
+}
+
+/// What the database of a fixture answers.
+fn ask(server: &postgres::Server, fixture: &Fixture, sql: &str) -> String {
+    let (url, location) = (server.url(), fixture.location.to_string());
+    let (base, _) = url.rsplit_once('/').unwrap();
+    let name = location.split('?').next().unwrap().rsplit('/').next().unwrap();
+    server.try_run_psql(&format!("{base}/{name}"), sql).unwrap().trim().to_owned()
 }
