@@ -34,7 +34,7 @@ enum Found {
     /// These are all records of it.
     Records(Vec<Record>),
     /// It stands for another.
-    Alias(Record, Name),
+    Alias(Box<Record>, Name),
     Nothing,
 }
 
@@ -61,13 +61,13 @@ impl Directory {
             match self.find(zone, &name) {
                 Found::Nothing => return ended(ResponseCode::NXDomain, answers),
                 Found::Alias(record, target) if !matches!(kind, RecordType::CNAME | RecordType::ANY) => {
-                    answers.push(record);
+                    answers.push(*record);
                     if answers.len() >= CHAIN {
                         return Answer::found(answers, Vec::new());
                     }
                     name = target;
                 }
-                Found::Alias(record, _) => return Answer::found(vec![record], Vec::new()),
+                Found::Alias(record, _) => return Answer::found(vec![*record], Vec::new()),
                 Found::Records(records) => {
                     let is_asked = |record: &Record| kind == record.record_type() || kind == RecordType::ANY;
                     let found: Vec<_> = records.into_iter().filter(is_asked).collect();
@@ -138,7 +138,7 @@ impl Directory {
             if let (RecordKind::Cname, [alias, ..]) = (kind, set.as_slice())
                 && let RData::CNAME(target) = &alias.data
             {
-                return Found::Alias(named(alias), target.0.clone());
+                return Found::Alias(Box::new(named(alias)), target.0.clone());
             }
             records.extend(set.iter().map(named));
         }
