@@ -58,7 +58,7 @@ async fn cluster_reaches_what_is_on_its_list_by_name_and_address_and_nothing_els
     let port = server.local_addr().unwrap().port();
     let (name, range) = (format!("localhost:{port}"), format!("127.0.0.0/8:{port}"));
     let v6 = format!("[::1]:{port}");
-    let lists: [&[String]; 3] = [&[name.clone(), range.clone(), v6], &[name.clone()], &[range]];
+    let lists: [&[String]; 3] = [&[name.clone(), range.clone(), v6], std::slice::from_ref(&name), &[range]];
     let egress = clusters(&[("both", None, lists[0]), ("name", None, lists[1]), ("range", None, lists[2])]);
     let gateway = Gateway::start(Config { egress, ..Config::default() }).await;
     let [_, both, by_name, by_range] = gateway.addresses[..] else { panic!("{:?}", gateway.addresses) };
