@@ -36,7 +36,7 @@ fn every_configuration_is_understood_by_its_service() {
         }
         services.push(verb.to_owned());
     }
-    assert_eq!(services.len(), 12, "{services:?}");
+    assert_eq!(services.len(), 13, "{services:?}");
 }
 
 /// Each unit's program is told by the manager of services itself; what it warns about is an error here.
@@ -76,6 +76,7 @@ components:
   backend: { enabled: true }
   clusters-service: { enabled: true }
   cloud: { enabled: true }
+  dns: { enabled: true }
   maestro-server: { enabled: true }
   maestro-agent: { enabled: true }
   hypershift-operator: { enabled: true }
@@ -89,6 +90,8 @@ managementClusters: [management-1, management-2]
 consumer: management-1
 callers: { issuer: https://login.example.com, audience: pilothouse, keysUrl: https://login.example.com/keys }
 publishAddress: 192.0.2.30:9443
+gateway: 192.0.2.30
+nameServer: 192.0.2.20
 certificates: { issuer: region }
 ";
 
@@ -117,7 +120,7 @@ fn every_configuration_of_the_chart_is_understood_by_its_service() {
             understood.push(verb.to_owned());
         }
     }
-    assert_eq!(understood.len(), 10, "{understood:?}");
+    assert_eq!(understood.len(), 11, "{understood:?}");
 }
 
 #[test]

@@ -243,6 +243,11 @@ exposure = { callers = {{ toJson .callers }} }
 tls = { certificate = "/etc/pilothouse-tls/tls.crt", key = "/etc/pilothouse-tls/tls.key", client_authorities = "/etc/pilothouse-tls/ca.crt" }
 {{- end }}
 
+{{/* The id of the region's own zone. */}}
+{{- define "pilothouse.zone" -}}
+/subscriptions/00000000-0000-0000-0000-000000000000/resourceGroups/region/providers/Microsoft.Network/dnsZones/{{ .Values.baseDomain }}
+{{- end }}
+
 {{- define "pilothouse.broker" -}}
 host = "{{ required "broker: host:port of the MQTT broker" .Values.broker }}"
 tls = { authorities = "/etc/pilothouse-tls/ca.crt", certificate = "/etc/pilothouse-tls/tls.crt", key = "/etc/pilothouse-tls/tls.key" }
