@@ -36,7 +36,7 @@ fn every_configuration_is_understood_by_its_service() {
         }
         services.push(verb.to_owned());
     }
-    assert_eq!(services.len(), 13, "{services:?}");
+    assert_eq!(services.len(), 12, "{services:?}");
 }
 
 /// Each unit's program is told by the manager of services itself; what it warns about is an error here.

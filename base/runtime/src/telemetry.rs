@@ -126,7 +126,7 @@ pub fn install(service: &str, config: &Config) -> Result<Guard, Error> {
     let exporter =
         config.otlp_endpoint.as_deref().map(|endpoint| Exporter::start(service, endpoint)).transpose()?;
     let traces = exporter.as_ref().map(Exporter::layer);
-    let journal = config.journal.clone().map(|journal| journal::layer(journal)).transpose()?;
+    let journal = config.journal.clone().map(journal::layer).transpose()?;
     tracing_subscriber::registry()
         .with(traces)
         .with(log)

@@ -250,6 +250,7 @@ fn read(path: &Utf8Path) -> Result<Vec<Key>, Error> {
 
 /// Written beside and renamed, so that no crash leaves half a key file or none.
 fn write(path: &Utf8Path, keys: &[Key], must_be_new: bool) -> Result<(), Error> {
+    static WRITTEN: AtomicU64 = AtomicU64::new(0);
     let failed = |error: std::io::Error| unusable(path, error);
     let file = File {
         keys: keys
@@ -258,7 +259,6 @@ fn write(path: &Utf8Path, keys: &[Key], must_be_new: bool) -> Result<(), Error> 
             .collect(),
     };
     let text = Zeroizing::new(serde_json::to_string_pretty(&file).map_err(|error| unusable(path, error))?);
-    static WRITTEN: AtomicU64 = AtomicU64::new(0);
     let number = WRITTEN.fetch_add(1, Ordering::Relaxed);
     let beside = path.with_extension(format!("{}-{number}.tmp", std::process::id()));
     let _ = std::fs::remove_file(&beside);
@@ -268,7 +268,8 @@ fn write(path: &Utf8Path, keys: &[Key], must_be_new: bool) -> Result<(), Error> 
     // Two processes that both find no key file must not overwrite each other's: a link fails if it exists.
     let placed = if must_be_new {
         let linked = std::fs::hard_link(&beside, path);
-        linked.and(std::fs::remove_file(&beside))
+        let removed = std::fs::remove_file(&beside);
+        linked.and(removed)
     } else {
         std::fs::rename(&beside, path)
     };

@@ -256,7 +256,8 @@ mod tests {
                 },
                 endpoint.read_to_end(&mut got)
             );
-            (writing.unwrap(), reading.unwrap());
+            writing.unwrap();
+            reading.unwrap();
             assert!(got == sent);
             // The other direction goes on.
             endpoint.write_all(b"answer").await.unwrap();

@@ -241,7 +241,7 @@ impl Operation {
 
 impl Step {
     fn accepts(&self, status: u16) -> bool {
-        matches!(status, 200 | 201 | 202) || (self.method == "DELETE" && matches!(status, 204 | 404))
+        matches!(status, 200..=202) || (self.method == "DELETE" && matches!(status, 204 | 404))
     }
 
     /// Whether it has come about, as far as anybody can see; else what is seen instead.

@@ -189,8 +189,7 @@ mod tests {
             journal.begin(shelf.clone());
             events(&journal);
         });
-        let kept = shelf.0.lock().unwrap().clone();
-        kept
+        shelf.0.lock().unwrap().clone()
     }
 
     #[test]
