@@ -2,6 +2,11 @@
 
     access.py BASE_URL SUBSCRIPTION CLUSTER request FILE
     access.py BASE_URL SUBSCRIPTION CLUSTER revoke
+
+And what else becomes of the cluster in the meantime:
+
+    access.py BASE_URL SUBSCRIPTION CLUSTER upgrade VERSION
+    access.py BASE_URL SUBSCRIPTION CLUSTER delete
 """
 
 import base64
@@ -34,6 +39,14 @@ if verb == "request":
     document["users"][0]["user"]["client-key-data"] = base64.b64encode(pem).decode()
     with open(rest[0], "w", encoding="utf-8") as file:
         yaml.safe_dump(document, file)
+elif verb == "upgrade":
+    say(f"the cluster is upgraded to {rest[0]}")
+    change = {"properties": {"version": {"id": rest[0]}}}
+    upgraded = clusters.begin_update(GROUP, name, change, **PLAIN).result()
+    expect_equal(upgraded.properties.version.id, rest[0], "the version afterwards")
+elif verb == "delete":
+    say("the cluster is deleted")
+    clusters.begin_delete(GROUP, name, **PLAIN).result()
 else:
     expect_equal(verb, "revoke", "the verb")
     say("all credentials are revoked")

@@ -1,4 +1,5 @@
-//! Ways into a hosted cluster: opened for a day by Azure's SDK and by our own program, used with `kubectl`, and closed.
+//! Ways into a hosted cluster: opened for a day by Azure's SDK and by our own program, used with `kubectl`, and closed; and the
+//! rest of that cluster's life.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -113,11 +114,31 @@ async fn sdk_opens_a_cluster_for_a_day_and_closes_it_to_everybody() {
     region.kubectl_on(&again, &["get", "nodes"]).unwrap();
     refused(&region, &by_sdk);
 
-    let (status, answer) = region.arm("DELETE", &Region::cluster_id("first"), None);
-    assert_eq!(status, 202, "{answer}");
-    region.is_gone(&Region::cluster_id("first")).await;
+    // The next version, and the same way in.
+    let minor = |region: &Region| {
+        let version = region.kubectl_on(&again, &["version", "-o", "json"])?;
+        let version: Value = serde_json::from_str(&version).map_err(|error| error.to_string())?;
+        Ok::<_, String>(version["serverVersion"]["minor"].to_string())
+    };
+    assert_eq!(minor(&region).unwrap(), "\"33\"");
+    sdk(&python, &region, &["upgrade", "4.21"]).await;
+    eventually("the next version answers", LIMIT, || {
+        let minor = minor(&region);
+        async move { if minor.as_deref() == Ok("\"34\"") { Ok(()) } else { Err(format!("{minor:?}")) } }
+    })
+    .await;
+    let deployments = region.kubectl_on(&again, &["get", "deployment/web", "-o", "name"]).unwrap();
+    assert_eq!(deployments, "deployment.apps/web\n");
+
+    sdk(&python, &region, &["delete"]).await;
     let (status, _) = curl(&[&all]).unwrap();
     assert_eq!(status, 404);
+    eventually("nothing is left of it", LIMIT, || {
+        let left = region.provider().nothing_left(|arguments| region.kubectl(arguments));
+        let files = region.pod_files();
+        async move { left.and_then(|()| if files.is_empty() { Ok(()) } else { Err(files.join(" ")) }) }
+    })
+    .await;
     region.stop();
     assert_eq!(region.processes(), [""; 0]);
 }

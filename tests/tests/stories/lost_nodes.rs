@@ -81,7 +81,7 @@ async fn lost_nodes_are_replaced_and_their_pods_run_elsewhere() {
 
     region.kubectl(&["delete", "-n", "clusters", "hostedcluster/eva", "--timeout=120s"]).unwrap();
     eventually("nothing is left of it", LIMIT, || {
-        let left = region.kubectl(&["get", "machines,vm,vmi,pods,pv", "-A", "-o", "name"]);
+        let left = region.left("machines,vm,vmi,pv");
         async move { left.and_then(|left| if left.is_empty() { Ok(()) } else { Err(left) }) }
     })
     .await;

@@ -179,6 +179,11 @@ impl Region {
         self.kubectl(&["get", "pods", "-A", "-o", "name", "--field-selector", "spec.nodeName!=region"])
     }
 
+    /// The names of everything of these kinds on the management cluster, and of those pods.
+    pub(crate) fn left(&self, kinds: &str) -> Result<String, String> {
+        Ok(self.kubectl(&["get", kinds, "-A", "-o", "name"])? + &self.pods()?)
+    }
+
     /// `kubectl apply` of these documents on the management cluster.
     pub(crate) fn apply(&self, manifests: &str) -> Result<String, String> {
         let file = self.folder.path().join("apply.yaml");

@@ -38,7 +38,7 @@ async fn deletes(region: &Region, cluster: &str) {
     let object = format!("hostedcluster/{cluster}");
     region.kubectl(&["delete", "-n", "clusters", &object, "--timeout=120s"]).unwrap();
     eventually("nothing is left of it", LIMIT, || {
-        let left = region.kubectl(&["get", "nodepools,machines,vm,vmi,pods,pvc,pv", "-A", "-o", "name"]);
+        let left = region.left("nodepools,machines,vm,vmi,pvc,pv");
         async move { left.and_then(|left| if left.is_empty() { Ok(()) } else { Err(left) }) }
     })
     .await;
