@@ -2,15 +2,10 @@
 
 use std::process::ExitCode;
 
-use anyhow::anyhow;
 use pilothouse_cloud::{Config, Deps, Service, catalog};
-use pilothouse_http::ListenerConfig;
-use pilothouse_runtime::config::{self, ConfigArgs, SecretFile};
-use pilothouse_runtime::{Process, telemetry};
-use serde::{Deserialize, Serialize};
+use pilothouse_runtime::config::ConfigArgs;
 
-use super::stored::{self, Site, Stored};
-use super::{alone, location};
+use super::stored::{self, Site};
 use crate::{Failure, Hint, Output};
 
 /// Run the local cloud's resource manager alone: resource groups and what is in them, for regions without a cloud.
@@ -26,29 +21,6 @@ pub struct Args {
     config: ConfigArgs,
 }
 
-/// What the process is configured with.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Settings {
-    /// The store: a path, or `postgres://user@host/database?schema=name`. A password goes into its own file.
-    store: String,
-    /// A file with the password of the store's user.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    store_password_file: Option<SecretFile>,
-    /// The file with the keys that secrets are sealed with; by default the database's path with `.key`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    store_key_file: Option<String>,
-    /// Where health, metrics and debug pages are served.
-    #[serde(default = "stored::metrics")]
-    metrics: ListenerConfig,
-    /// Logs and traces.
-    #[serde(default)]
-    telemetry: telemetry::Config,
-    /// The cloud itself.
-    #[serde(default)]
-    service: Config,
-}
-
 impl Args {
     /// Runs until it is stopped.
     ///
@@ -56,35 +28,20 @@ impl Args {
     ///
     /// If it cannot be started.
     pub fn run(&self, output: &mut Output) -> Result<ExitCode, Failure> {
-        let settings: Settings = config::load(&self.config, Default::default())
-            .map_err(|error| anyhow!(error))
-            .hint(stored::WHERE)?;
-        if self.config.dump_config {
-            output.raw(config::dump(&settings)?.as_bytes())?;
-            return Ok(ExitCode::SUCCESS);
-        }
-        let telemetry = self.config.telemetry(settings.telemetry.clone());
-        alone::run("cloud", &telemetry, start(settings))
+        stored::run(
+            "cloud",
+            &self.config,
+            output,
+            catalog(),
+            build,
+            |service: Service, shutdown| async move { Ok(service.run(shutdown).await?) },
+        )
     }
 }
 
-async fn start(settings: Settings) -> Result<Process, Failure> {
-    let Settings { store, store_password_file, store_key_file, metrics, service, .. } = settings;
-    let stored = Stored {
-        name: "cloud",
-        place: location::Place {
-            location: &store,
-            password_file: store_password_file.as_ref(),
-            key_file: store_key_file.as_deref(),
-        },
-        catalog: catalog(),
-        metrics: &metrics,
-    };
-    let build = async |site: Site<'_>| {
-        let Site { store, clock, registry, .. } = site;
-        Service::build(service, Deps { store, clock, registry })
-            .await
-            .hint("`service.listener` of the configuration is its port")
-    };
-    stored.start(build, |service: Service, shutdown| async move { Ok(service.run(shutdown).await?) }).await
+async fn build(config: Config, site: Site<'_>) -> Result<Service, Failure> {
+    let Site { store, clock, registry, .. } = site;
+    Service::build(config, Deps { store, clock, registry })
+        .await
+        .hint("`service.listener` of the configuration is its port")
 }
