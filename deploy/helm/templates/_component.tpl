@@ -208,9 +208,9 @@ app.kubernetes.io/name: {{ .name }}
 app.kubernetes.io/instance: {{ .root.Release.Name }}
 {{- end }}
 
-{{/* The name by which others know a service: an agent is known by that of its management cluster. */}}
+{{/* The name by which others know a service. The broker knows Maestro's server as `maestro`, and an agent by its management cluster. */}}
 {{- define "pilothouse.identity" -}}
-{{ if eq .name "maestro-agent" }}{{ .root.Values.consumer }}{{ else }}{{ .name }}{{ end }}
+{{ if eq .name "maestro-agent" }}{{ .root.Values.consumer }}{{ else if eq .name "maestro-server" }}maestro{{ else }}{{ .name }}{{ end }}
 {{- end }}
 
 {{/* The beginning of every configuration over PostgreSQL. Called with the schema. */}}
