@@ -69,23 +69,37 @@ async fn ensure_definition(
 ) -> Result<(), Error> {
     let name = wanted.name_any();
     let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
-    match there.filter(|there| !is_ours(there)) {
-        Some(foreign) if serves(foreign, wanted) => {
-            tracing::debug!(definition = name, "left a definition as it is: it is somebody else's");
+    let foreign = there.filter(|there| !is_ours(there));
+    if let Some(foreign) = foreign {
+        if !serves(foreign, wanted) {
+            return Err(Error::ForeignDefinition(name));
         }
-        Some(_) => return Err(Error::ForeignDefinition(name)),
-        None => {
-            definitions
-                .patch(&name, &PatchParams::apply(MANAGER).force(), &Patch::Apply(wanted))
-                .await
-                .map_err(|source| Error::Furnish { what: name.clone(), source: Box::new(source) })?;
+        tracing::debug!(definition = name, "left a definition as it is: it is somebody else's");
+    }
+    let served = async {
+        let (mut delays, longest) = (Policy::CONFLICT.delays(), Policy::CONFLICT.cap());
+        loop {
+            if foreign.is_none() {
+                let how = PatchParams::apply(MANAGER).force();
+                match definitions.patch(&name, &how, &Patch::Apply(wanted)).await {
+                    Err(source @ kube::Error::Api(_)) => {
+                        return Err(Error::Furnish { what: name.clone(), source: Box::new(source) });
+                    }
+                    Err(error) => tracing::warn!(definition = name, %error, "not applied; trying again"),
+                    Ok(_) => {}
+                }
+            }
+            match await_condition(definitions.clone(), &name, conditions::is_crd_established()).await {
+                Ok(_) => return Ok(()),
+                // The cluster has answered before. It is waited for if it is gone for a moment.
+                Err(error) => {
+                    tracing::warn!(definition = name, %error, "not known to be served; asking again")
+                }
+            }
+            sleep(delays.next().unwrap_or(longest)).await;
         }
-    }
-    let served = await_condition(definitions, &name, conditions::is_crd_established());
-    match timeout(PATIENCE, served).await {
-        Ok(Ok(_)) => Ok(()),
-        Ok(Err(_)) | Err(_) => Err(Error::NotServed(name)),
-    }
+    };
+    timeout(PATIENCE, served).await.unwrap_or_else(|_| Err(Error::NotServed(name.clone())))
 }
 
 /// Whether we wrote it.
