@@ -1,5 +1,5 @@
-//! Every component of the flow is killed, or stands still for a while, in the middle of every kind of operation; whatever was
-//! acknowledged comes about, once, and nothing is left behind.
+//! Every component of the flow is killed, or cut off for a while from everybody it calls, in the middle of every kind of operation;
+//! whatever was acknowledged comes about, once, and nothing is left behind.
 //!
 //! One calm life of a cluster tells which points each component passes in which operation. After that there is a life for each of
 //! them, or for a few of each component in a short run: the component is told beforehand at which point it will fall.
@@ -10,8 +10,6 @@ use std::fs;
 use std::os::unix::process::ExitStatusExt as _;
 use std::time::Duration;
 
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
 use pilothouse_runtime::fault::{FAULT_TRACE_VARIABLE, FAULT_VARIABLE, FAULT_WHEN_VARIABLE};
 use pilothouse_test_support::environment;
 use serde_json::{Value, json};
@@ -24,7 +22,7 @@ use crate::spread::Spread;
 
 /// The same name every time: the next life begins when the one before has just ended.
 const NAME: &str = "phoenix";
-/// How long a component stands still.
+/// How long a component is cut off.
 const PAUSE: Duration = Duration::from_secs(2);
 /// How often is looked whether something has come about, or somebody has fallen.
 const LOOK: Duration = Duration::from_millis(50);
@@ -41,7 +39,8 @@ enum Operation {
 #[derive(Clone, Copy, Debug)]
 enum Fall {
     Kill,
-    Pause,
+    /// It is cut off; the one process of a region that has only one stands still instead.
+    Cut,
 }
 
 /// Which component falls where, in which operation.
@@ -79,14 +78,14 @@ async fn everybody_falls<F: Flow>(flow: &mut F, short: usize) {
         let points = |operation| passed.get(&(*component, operation)).map(Vec::as_slice).unwrap_or_default();
         assert!(!points(Operation::Create).is_empty(), "{component} passes no point when a cluster is made");
         let most = LIFE.iter().map(|operation| points(*operation).len()).max().unwrap_or_default();
-        let falls: &[Fall] = if long { &[Fall::Kill, Fall::Pause] } else { &[Fall::Kill] };
+        let falls: &[Fall] = if long { &[Fall::Kill, Fall::Cut] } else { &[Fall::Kill] };
         let rounds = if long { most } else { short };
         for fall in falls {
             for round in 0..rounds {
                 for (index, operation) in LIFE.into_iter().enumerate() {
                     let points = points(operation);
-                    // One pause of each component is enough for a short run.
-                    let fall = if !long && operation == Operation::Scale { Fall::Pause } else { *fall };
+                    // One cut of each component is enough for a short run.
+                    let fall = if !long && operation == Operation::Scale { Fall::Cut } else { *fall };
                     // A short run takes points of all parts of the way, and others in every operation.
                     let spaced = (round * points.len() / rounds + index) % points.len().max(1);
                     let chosen = if long { points.get(round) } else { points.get(spaced) };
@@ -144,7 +143,7 @@ async fn live<F: Flow>(flow: &mut F, operation: Operation, fault: Option<Fault<'
     if let Some(Fault { component, point, fall }) = fault {
         let variable = match fall {
             Fall::Kill => format!("{point}:1"),
-            Fall::Pause => format!("{point}:1:stop"),
+            Fall::Cut => format!("{point}:1:stop"),
         };
         let begin = flow.path("begin");
         let _ = fs::remove_file(&begin);
@@ -184,7 +183,7 @@ async fn live<F: Flow>(flow: &mut F, operation: Operation, fault: Option<Fault<'
     fell
 }
 
-/// Starts a component again that was killed, or lets it go on after a while. Whether it had fallen.
+/// Starts a component again that was killed, or lets it go on cut off. Whether it had fallen.
 async fn pick_up<F: Flow>(flow: &mut F, fault: Fault<'_>) -> bool {
     let Fault { component, fall, .. } = fault;
     let process = flow.process(component);
@@ -194,14 +193,13 @@ async fn pick_up<F: Flow>(flow: &mut F, fault: Fault<'_>) -> bool {
             assert_eq!(status.signal(), Some(9), "{component} ended with {status}");
             flow.restart(component, &[]).await;
         }
-        Fall::Pause => {
+        Fall::Cut => {
             let id = process.id();
             let stat = fs::read_to_string(format!("/proc/{id}/stat")).unwrap();
             if !stat.rsplit_once(')').unwrap().1.trim_start().starts_with('T') {
                 return false;
             }
-            sleep(PAUSE).await;
-            kill(Pid::from_raw(id.try_into().unwrap()), Signal::SIGCONT).unwrap();
+            flow.go_on_apart(component, PAUSE).await;
         }
     }
     true

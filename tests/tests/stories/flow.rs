@@ -1,8 +1,12 @@
 //! The way of a request through a region, in whichever form: one process, or one for each service.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use pilothouse_test_support::process::Running;
+use tokio::time::sleep;
 
 use crate::provider::Provider;
 use crate::region::Region;
@@ -17,6 +21,10 @@ pub(crate) trait Flow {
     fn path(&self, name: &str) -> PathBuf;
 
     fn process(&mut self, component: &str) -> &mut Running;
+
+    /// Lets a component go on that stands still: at once, but cut off for so long from everybody it calls; or after so long, where
+    /// there is nobody else it could be cut off from.
+    async fn go_on_apart(&mut self, component: &str, pause: Duration);
 
     /// Starts a component again, whether it runs or not, with these in its environment, and waits until all answer.
     async fn restart(&mut self, component: &str, variables: &[(&str, &str)]);
@@ -51,6 +59,11 @@ impl Flow for Spread {
         self.management.process(component)
     }
 
+    async fn go_on_apart(&mut self, component: &str, pause: Duration) {
+        let id = self.process(component).id();
+        self.ways.cut(component, pause, || go_on(id)).await;
+    }
+
     async fn restart(&mut self, component: &str, variables: &[(&str, &str)]) {
         self.management.kill(component);
         self.management.start_with(component, variables);
@@ -81,6 +94,11 @@ impl Flow for Region {
         Region::process(self)
     }
 
+    async fn go_on_apart(&mut self, _: &str, pause: Duration) {
+        sleep(pause).await;
+        go_on(Region::process(self).id());
+    }
+
     async fn restart(&mut self, _: &str, variables: &[(&str, &str)]) {
         self.kill();
         self.up_with(&[], variables).await;
@@ -97,4 +115,8 @@ impl Flow for Region {
     fn kubectl_in(&self, name: &str, arguments: &[&str]) -> Result<String, String> {
         self.kubectl_on(&self.kubeconfig(name)?, arguments)
     }
+}
+
+fn go_on(id: u32) {
+    kill(Pid::from_raw(id.try_into().unwrap()), Signal::SIGCONT).unwrap();
 }

@@ -36,4 +36,5 @@ mod tenancy;
 mod upstream;
 mod upstream_faults;
 mod upstream_upgrades;
+mod ways;
 mod who_may_come;

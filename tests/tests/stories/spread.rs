@@ -16,8 +16,12 @@ use serde_json::{Value, json};
 use crate::management::Management;
 use crate::provider::{Provider, curl};
 use crate::region::LIMIT;
+use crate::ways::Ways;
 
 const EXAMPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../deploy/three-machines");
+
+/// Where the example has its broker.
+const BROKER: &str = "data.example.com:8883";
 
 /// What the management cluster is called, and what another one may be.
 pub(crate) const CONSUMER: &str = "management-1";
@@ -32,6 +36,8 @@ pub(crate) struct Spread {
     pub(crate) management: Management,
     pub(crate) provider: Provider,
     broker: Mosquitto,
+    /// From each process to those it calls.
+    pub(crate) ways: Ways,
 }
 
 // === impl Spread ===
@@ -39,26 +45,28 @@ pub(crate) struct Spread {
 impl Spread {
     /// Starts every process, and waits until the frontend is ready; `None`, and said so, where a program is missing.
     pub(crate) async fn start() -> Option<Self> {
-        let database = postgres::shared()?.fresh_database();
+        let databases = postgres::shared()?;
+        let (database, database_port) = (databases.fresh_database(), databases.port());
         let mut management = Management::ours().await?;
         let folder = management.path("etc");
         furnish(&folder);
         let broker = Mosquitto::start_with(&broker_config(&folder))?;
+        let mut ways = Ways::new();
         let ports = [8443, 8001, 8002, 8090, 8447].map(|port| (port, free_port()));
         let here = |configured: u16| {
             let (_, port) = ports.iter().find(|(known, _)| *known == configured).unwrap();
             format!("127.0.0.1:{port}")
         };
-        let localized = |verb: &str| {
+        let mut localized = async |verb: &'static str| {
             let text = fs::read_to_string(format!("{EXAMPLE}/{verb}.toml")).unwrap();
             let mut text = text
                 .replace("postgres://pilothouse@data.example.com/region", &database)
-                .replace("data.example.com:8883", &format!("127.0.0.1:{}", broker.port()))
                 .replace("/etc/pilothouse/", &format!("{}/", folder.display()));
-            for (port, _) in ports {
-                for name in ["0.0.0.0", "services.example.com"] {
-                    text = text.replace(&format!("{name}:{port}"), &here(port));
-                }
+            text = ways.lead(verb, &format!("127.0.0.1:{database_port}"), database_port, text).await;
+            text = ways.lead(verb, BROKER, broker.port(), text).await;
+            for (known, port) in ports {
+                text = ways.lead(verb, &format!("services.example.com:{known}"), port, text).await;
+                text = text.replace(&format!("0.0.0.0:{known}"), &here(known));
             }
             // Pages are wherever there is room.
             let lines = text.lines().map(|line| {
@@ -70,24 +78,38 @@ impl Spread {
             let config = management.write_config(verb, text);
             management.add(verb, &["--config", &config], None);
         };
-        service("cloud", &localized("cloud"));
-        service("maestro-server", &localized("maestro-server"));
+        service("cloud", &localized("cloud").await);
+        service("maestro-server", &localized("maestro-server").await);
         // Whatever was missed while something was killed is looked for soon.
-        let clusters_service = localized("clusters-service");
+        let clusters_service = localized("clusters-service").await;
         let clusters_service = clusters_service.replace("[service]\n", "[service]\nresync = \"20s\"\n");
         let probes = "[service.probes]\nevery = \"1s\"\nsilence = \"15s\"";
         service("clusters-service", &format!("{clusters_service}\n{probes}\n"));
         // What a killed one held is free after a moment.
         service(
             "backend",
-            &format!("{}\n[service]\nlease = \"2s\"\nresync = \"20s\"\n", localized("backend")),
+            &format!("{}\n[service]\nlease = \"2s\"\nresync = \"20s\"\n", localized("backend").await),
         );
         // There is nobody here who would give out tokens: the frontend is for this machine.
-        let frontend = localized("frontend");
+        let frontend = localized("frontend").await;
         let (frontend, _) = frontend.split_once("# Callers show a token").unwrap();
         let listener = format!("[service.listener]\naddress = \"{}\"\n", here(8443));
         service("frontend", &format!("{frontend}\n{listener}"));
-        add_agent(&mut management, CONSUMER, &folder, &broker);
+        let config = agent_config(&management, CONSUMER, &folder);
+        let config = ways.lead("maestro-agent", BROKER, broker.port(), config).await;
+        management.add_operator("maestro-agent", &config, &[]);
+        // Whoever works on the management cluster, from now on over a way of its own.
+        let admin = fs::read_to_string(management.admin()).unwrap();
+        let (_, address) = admin.split_once("server: https://").unwrap();
+        let (address, _) = address.split_once('\n').unwrap();
+        let (_, port) = address.rsplit_once(':').unwrap();
+        for verb in ["maestro-agent", "multicluster-engine", "hypershift-operator"] {
+            let kubeconfig = ways.lead(verb, address, port.parse().unwrap(), admin.clone()).await;
+            let file = management.path(&format!("{verb}.kubeconfig"));
+            fs::write(&file, kubeconfig).unwrap();
+            management.kill(verb);
+            management.start_as(verb, &file);
+        }
 
         let file = |name: &str| folder.join(name).display().to_string();
         let credentials = |name: &str| {
@@ -105,7 +127,7 @@ impl Spread {
             as_backend: credentials("backend"),
             as_clusters_service: credentials("clusters-service"),
         };
-        let spread = Self { management, provider, broker };
+        let spread = Self { management, provider, broker, ways };
         spread.listens().await;
         spread.provider.register();
         Some(spread)
@@ -118,7 +140,9 @@ impl Spread {
         let consumers = format!("{maestro}/api/maestro/v1/consumers");
         let (status, answer) = post(&consumers, as_clusters_service, &json!({ "name": SECOND }));
         assert_eq!(status, 201, "{answer}");
-        add_agent(&mut management, SECOND, &self.management.path("etc"), &self.broker);
+        let config = agent_config(&management, SECOND, &self.management.path("etc"));
+        let config = config.replace(BROKER, &format!("127.0.0.1:{}", self.broker.port()));
+        management.add_operator("maestro-agent", &config, &[]);
         let shards = format!("{clusters_service}/api/aro_hcp/v1alpha1/provision_shards");
         let (status, answer) =
             post(&shards, as_backend, &json!({ "maestro_config": { "consumer_name": SECOND } }));
@@ -159,16 +183,15 @@ impl Spread {
     }
 }
 
-/// The agent of a management cluster, with the certificates in a folder.
-fn add_agent(management: &mut Management, consumer: &str, folder: &Path, broker: &Mosquitto) {
+/// What the agent of a management cluster is told, with the certificates in a folder.
+fn agent_config(management: &Management, consumer: &str, folder: &Path) -> String {
     let text = fs::read_to_string(format!("{EXAMPLE}/maestro-agent.toml")).unwrap();
     let (_, text) = text.split_once("[service]").unwrap();
     let text = text
         .replace(CONSUMER, consumer)
-        .replace("data.example.com:8883", &format!("127.0.0.1:{}", broker.port()))
         .replace("/etc/pilothouse/", &format!("{}/", folder.display()))
         .replace("/var/lib/pilothouse/", &format!("{}/", management.path("").display()));
-    management.add_operator("maestro-agent", &format!("[service]{text}\n"), &[]);
+    format!("[service]{text}\n")
 }
 
 fn post(url: &str, credentials: &[String], body: &Value) -> (u16, Value) {
