@@ -8,7 +8,7 @@
 pub(crate) mod answering;
 pub(crate) mod arm;
 pub(crate) mod region;
-mod timeline;
+pub(crate) mod timeline;
 
 use anyhow::{Context as _, bail};
 use tokio::time::Instant;

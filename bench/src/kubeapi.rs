@@ -7,7 +7,7 @@
 
 mod connection;
 mod load;
-mod server;
+pub(crate) mod server;
 mod watchers;
 
 use std::time::Duration;

@@ -11,6 +11,7 @@
 //! cargo run --release -p pilothouse-bench -- maestro
 //! cargo run --release -p pilothouse-bench -- node
 //! cargo run --release -p pilothouse-bench -- store
+//! cargo run --release -p pilothouse-bench -- upstream
 //! cargo run --release -p pilothouse-bench -- store --output json
 //! cargo run -p pilothouse-bench -- store --sample
 //! ```
@@ -46,6 +47,7 @@ mod kubeapi;
 mod maestro;
 mod node;
 mod store;
+mod upstream;
 
 use std::process::ExitCode;
 
@@ -96,6 +98,8 @@ enum Benchmark {
     Node(RunArgs),
     /// The store on SQLite and PostgreSQL: writes, feeds, opening, lists, reads.
     Store(RunArgs),
+    /// Hosted clusters of Kubernetes itself beside its bare programs: start, memory, many on one machine, an upgrade under a probe.
+    Upstream(UpstreamArgs),
 }
 
 #[derive(Clone, Copy, Debug, clap::Args)]
@@ -121,6 +125,16 @@ struct FleetArgs {
     #[arg(long)]
     sample: bool,
     /// How many clusters there are in the end; the figures are for 1000.
+    #[arg(long, value_name = "NUMBER", conflicts_with = "sample")]
+    clusters: Option<usize>,
+}
+
+#[derive(Clone, Copy, Debug, clap::Args)]
+struct UpstreamArgs {
+    /// Runs for seconds instead of minutes: shows that the benchmark works, not what the figures are.
+    #[arg(long)]
+    sample: bool,
+    /// How many clusters there are at once; the figures are for 20 on a machine with 24 GiB.
     #[arg(long, value_name = "NUMBER", conflicts_with = "sample")]
     clusters: Option<usize>,
 }
@@ -165,6 +179,7 @@ impl Benchmark {
             Self::Maestro(args) => Box::pin(maestro::run(Size::of(args.sample))).await,
             Self::Node(args) => node::run(Size::of(args.sample)).await,
             Self::Store(args) => store::run(Size::of(args.sample)).await,
+            Self::Upstream(args) => Box::pin(upstream::run(Size::of(args.sample), args.clusters)).await,
         }
     }
 }

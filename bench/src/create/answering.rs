@@ -15,10 +15,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// Takes the kubeconfig of a cluster as `pilothouse kubeconfig` does, and asks `/readyz` with it until the answer is yes.
 /// Returns how often that was asked.
 pub(crate) async fn ready(data_dir: &DataDir, cluster: &str) -> anyhow::Result<u32> {
-    let text = HostedClusters::open(data_dir).await?.kubeconfig(cluster).await?;
-    let kubeconfig = Kubeconfig::from_yaml(&text)?;
-    let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
-    let client = Client::try_from(config)?;
+    let client = client(data_dir, cluster).await?;
     let deadline = Instant::now() + PATIENCE;
     let mut asked = 0;
     loop {
@@ -32,4 +29,12 @@ pub(crate) async fn ready(data_dir: &DataDir, cluster: &str) -> anyhow::Result<u
             Err(_) => sleep(LOOK).await,
         }
     }
+}
+
+/// A client with the kubeconfig of a cluster.
+pub(crate) async fn client(data_dir: &DataDir, cluster: &str) -> anyhow::Result<Client> {
+    let text = HostedClusters::open(data_dir).await?.kubeconfig(cluster).await?;
+    let kubeconfig = Kubeconfig::from_yaml(&text)?;
+    let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
+    Ok(Client::try_from(config)?)
 }

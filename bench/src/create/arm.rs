@@ -1,5 +1,6 @@
 //! Clusters and node pools, asked for as anybody would: through the resource provider's API.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
@@ -21,6 +22,15 @@ const OPERATION: Duration = Duration::from_secs(120);
 /// The error of every time that is measured by looking, at most. More often would slow down what is looked at.
 pub(crate) const LOOK: Duration = Duration::from_millis(10);
 
+/// What is asked of a new cluster.
+#[derive(Debug)]
+pub(crate) struct Wanted<'a> {
+    pub(crate) name: &'a str,
+    /// A minor version, such as `4.21`.
+    pub(crate) version: String,
+    pub(crate) tags: BTreeMap<&'a str, &'a str>,
+}
+
 /// The resource provider.
 #[derive(Debug)]
 pub(crate) struct Arm {
@@ -39,7 +49,20 @@ impl Arm {
 
     /// Asks for a cluster. Returns where its operation can be looked at.
     pub(crate) async fn create_cluster(&self, name: &str) -> anyhow::Result<Url> {
-        operation(&self.put(self.url(&cluster(name), API_VERSION)?, &cluster_body(name)).await?)
+        self.create(&Wanted { name, version: Minor::DEFAULT.to_string(), tags: BTreeMap::new() }).await
+    }
+
+    /// The same, of a cluster that is not as any other.
+    pub(crate) async fn create(&self, wanted: &Wanted<'_>) -> anyhow::Result<Url> {
+        let resource = self.url(&cluster(wanted.name), API_VERSION)?;
+        operation(&self.put(resource, &cluster_body(wanted)).await?)
+    }
+
+    /// Asks for another version of a cluster.
+    pub(crate) async fn upgrade_cluster(&self, name: &str, version: &str) -> anyhow::Result<Url> {
+        let resource = self.url(&cluster(name), API_VERSION)?;
+        let change = json!({ "properties": { "version": { "id": version } } });
+        operation(&answered(self.client.call(Method::PATCH, resource).json(&change).send().await?).await?)
     }
 
     /// Asks for a node pool of a cluster.
@@ -50,7 +73,16 @@ impl Arm {
 
     /// Waits until an operation has succeeded. Returns the last that was seen of it.
     pub(crate) async fn finish(&self, operation: &Url) -> anyhow::Result<OperationStatus> {
-        let deadline = Instant::now() + OPERATION;
+        self.finish_within(operation, OPERATION).await
+    }
+
+    /// The same, of an operation that may take as long as this.
+    pub(crate) async fn finish_within(
+        &self,
+        operation: &Url,
+        patience: Duration,
+    ) -> anyhow::Result<OperationStatus> {
+        let deadline = Instant::now() + patience;
         loop {
             let response = answered(self.client.get(operation.clone()).send().await?).await?;
             let status: OperationStatus = response.json().await?;
@@ -61,7 +93,7 @@ impl Arm {
                     bail!("an operation ended as {:?}: {message}", status.status)
                 }
                 _ if Instant::now() >= deadline => {
-                    bail!("an operation takes more than {OPERATION:?}: {:?}", status.operations.last())
+                    bail!("an operation takes more than {patience:?}: {:?}", status.operations.last())
                 }
                 _ => sleep(LOOK).await,
             }
@@ -118,13 +150,15 @@ fn cluster(name: &str) -> String {
 }
 
 /// Clusters share neither subnets nor security groups, so each has a network of its name.
-fn cluster_body(name: &str) -> Value {
+fn cluster_body(wanted: &Wanted<'_>) -> Value {
+    let Wanted { name, version, tags } = wanted;
     let identity = format!("{GROUP}/Microsoft.ManagedIdentity/userAssignedIdentities/service");
     let network = format!("{GROUP}/Microsoft.Network/virtualNetworks/{name}/subnets");
     json!({
+        "tags": tags,
         "identity": { "type": "UserAssigned", "userAssignedIdentities": { (identity.clone()): {} } },
         "properties": {
-            "version": { "id": Minor::DEFAULT.to_string() },
+            "version": { "id": version },
             "platform": {
                 "subnetId": format!("{network}/nodes"),
                 "vnetIntegrationSubnetId": format!("{network}/control"),

@@ -1,5 +1,6 @@
 //! A region of its own, in a process of its own.
 
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -62,6 +63,16 @@ impl Region {
         folder: &Folder,
         name: &str,
     ) -> anyhow::Result<(Self, Duration)> {
+        Self::start_with(program, folder, name, &[]).await
+    }
+
+    /// The same with further arguments.
+    pub(crate) async fn start_with(
+        program: &Program,
+        folder: &Folder,
+        name: &str,
+        arguments: &[&OsStr],
+    ) -> anyhow::Result<(Self, Duration)> {
         let root = folder.path().join(name);
         let (log, endpoints) = (root.with_extension("log"), root.with_extension("json"));
         let output = File::create(&log)?;
@@ -71,6 +82,7 @@ impl Region {
             .arg(&root)
             .arg("--endpoints-file")
             .arg(&endpoints)
+            .args(arguments)
             .stdin(Stdio::null())
             .stdout(output.try_clone()?)
             .stderr(output);

@@ -9,7 +9,7 @@ use crate::harness::{Figure, Report, Samples};
 
 /// The steps of many operations of one kind.
 #[derive(Debug, Default)]
-pub(super) struct Timeline {
+pub(crate) struct Timeline {
     /// Milliseconds of each step, by its number and who does it.
     steps: BTreeMap<(u32, String), Samples>,
     /// Milliseconds in which no step was under way.
@@ -19,7 +19,7 @@ pub(super) struct Timeline {
 }
 
 impl Timeline {
-    pub(super) fn push(&mut self, operation: &OperationStatus) {
+    pub(crate) fn push(&mut self, operation: &OperationStatus) {
         let end = operation.end_time.unwrap_or(operation.start_time);
         self.total += milliseconds(operation.start_time, end);
         let (mut covered, mut reached) = (0.0, operation.start_time);
@@ -39,7 +39,7 @@ impl Timeline {
     }
 
     /// One figure per step; those that are over as soon as they begin are none.
-    pub(super) fn show(&self, report: &mut Report, what: &str) {
+    pub(crate) fn show(&self, report: &mut Report, what: &str) {
         let figure = |name: String, samples: &Samples| {
             let share = samples.sum() / self.total * 100.0;
             Figure::new(name, samples.median(), "ms").note(format!("{share:.0} % of the operation"))

@@ -39,6 +39,20 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// Readings that differ by less are equal: leases are renewed also at rest.
 const EQUAL: f64 = 0.002;
 
+/// What these processes have in memory, in MiB, each as if it were alone: whoever else runs the same programs on this machine
+/// does not make it less. One that has ended has none.
+pub(crate) fn resident(processes: &[i32]) -> f64 {
+    let texts = processes.iter().filter_map(|id| fs::read_to_string(format!("/proc/{id}/status")).ok());
+    texts.filter_map(|text| field(&text, "VmRSS:")).sum()
+}
+
+/// A line of the kernel's with an amount, in MiB.
+fn field(text: &str, name: &str) -> Option<f64> {
+    let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+    let kibibytes: f64 = line.trim().strip_suffix("kB")?.trim_end().parse().ok()?;
+    Some(kibibytes / 1024.0)
+}
+
 impl Memory {
     /// Of these processes together. One that has ended uses none.
     pub(crate) fn of(processes: &[i32]) -> anyhow::Result<Self> {
@@ -57,12 +71,7 @@ impl Memory {
     }
 
     fn parse(text: &str) -> Option<Self> {
-        let field = |name: &str| {
-            let line = text.lines().find_map(|line| line.strip_prefix(name))?;
-            let kibibytes: f64 = line.trim().strip_suffix("kB")?.trim_end().parse().ok()?;
-            Some(kibibytes / 1024.0)
-        };
-        Some(Self { total: field("Pss:")?, anonymous: field("Pss_Anon:")? })
+        Some(Self { total: field(text, "Pss:")?, anonymous: field(text, "Pss_Anon:")? })
     }
 
     /// For a note: of what it is.

@@ -22,7 +22,7 @@ pub(crate) struct Census {
     pub(crate) workers: Vec<Vec<i32>>,
 }
 
-const SHIM: &str = "shim";
+pub(crate) const SHIM: &str = "shim";
 const CONTROL_PLANE: &str = "control-plane";
 const KUBELET: &str = "kubelet";
 

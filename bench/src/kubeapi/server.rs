@@ -1,4 +1,5 @@
-//! The two servers: `pilothouse kube-apiserver`, and etcd with kube-apiserver, with the same certificates.
+//! The servers: `pilothouse kube-apiserver`, and etcd with kube-apiserver, with the same certificates. The others of a control
+//! plane may be beside the latter.
 
 use std::fs::{self, File};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -8,7 +9,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use http::StatusCode;
-use pilothouse_pki::AlternativeName;
+use pilothouse_pki::{AlternativeName, Identity};
 use pilothouse_region::Credentials;
 use pilothouse_runtime::Clock;
 use pilothouse_test_support::process::{Running, free_port};
@@ -20,26 +21,31 @@ use crate::harness::{Folder, Memory, Program, Size};
 
 /// How long a server may take to be ready.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// How often to look whether it is.
+/// How often to look whether it is. What takes seconds is looked at less often: each look costs it a handshake.
 const LOOK: Duration = Duration::from_millis(2);
+const LOOK_SELDOM: Duration = Duration::from_millis(10);
 /// Between two readings of memory; and how far two may differ and be equal, as a share.
 const PAUSE: Duration = Duration::from_millis(500);
 const EQUAL: f64 = 0.005;
 
 /// Which server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     /// Ours, with or without controllers.
     Ours { controllers: bool },
     /// etcd and kube-apiserver.
     Real,
+    /// The same with kube-controller-manager and kube-scheduler.
+    Whole,
 }
 
 /// What servers are started from.
-pub(super) struct Site<'a> {
-    pub(super) program: &'a Program,
-    pub(super) upstream: Option<&'a Upstream>,
-    pub(super) folder: &'a Folder,
+pub(crate) struct Site<'a> {
+    pub(crate) program: &'a Program,
+    pub(crate) upstream: Option<&'a Upstream>,
+    pub(crate) folder: &'a Folder,
+    credentials: Credentials,
+    administrator: Identity,
     certificates: Certificates,
     caller: Caller,
 }
@@ -51,17 +57,17 @@ struct Certificates {
 }
 
 /// A server that is ready. Dropping it kills it.
-pub(super) struct Server {
+pub(crate) struct Server {
     caller: Caller,
     address: SocketAddr,
     /// From the start of the first process.
-    pub(super) ready_after: Duration,
+    pub(crate) ready_after: Duration,
     /// The server before its store.
     processes: Vec<Running>,
 }
 
 impl<'a> Site<'a> {
-    pub(super) fn new(
+    pub(crate) fn new(
         program: &'a Program,
         upstream: Option<&'a Upstream>,
         folder: &'a Folder,
@@ -80,17 +86,23 @@ impl<'a> Site<'a> {
             key: serving.key,
             authorities: credentials.authority_file(),
         };
-        Ok(Self { program, upstream, folder, certificates, caller })
+        Ok(Self { program, upstream, folder, credentials, administrator: identity, certificates, caller })
     }
 
     /// Starts a server on a store of its own, and waits until it says that it is ready.
-    pub(super) async fn start(&self, kind: Kind, name: &str) -> anyhow::Result<Server> {
+    pub(crate) async fn start(&self, kind: Kind, name: &str) -> anyhow::Result<Server> {
         let data = self.folder.path().join(name);
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, free_port()));
         let commands = match kind {
             Kind::Ours { controllers } => vec![self.ours(&data, address, controllers)?],
             Kind::Real => self.real(&data, address)?,
+            Kind::Whole => {
+                let mut commands = self.real(&data, address)?;
+                commands.extend(self.beside(&data, address)?);
+                commands
+            }
         };
+        let look = if matches!(kind, Kind::Ours { .. }) { LOOK } else { LOOK_SELDOM };
         let start = Instant::now();
         let mut processes = Vec::new();
         for command in commands {
@@ -104,7 +116,7 @@ impl<'a> Site<'a> {
             if start.elapsed() > PATIENCE || server.processes.iter_mut().any(ended) {
                 bail!("{name} is not ready; it said:\n{}", said(&data));
             }
-            sleep(LOOK).await;
+            sleep(look).await;
         }
         server.ready_after = start.elapsed();
         Ok(server)
@@ -163,6 +175,36 @@ impl<'a> Site<'a> {
             .args(["--service-cluster-ip-range", "10.96.0.0/16", "--endpoint-reconciler-type", "none"]);
         Ok(vec![etcd, server])
     }
+
+    /// Those who are clients of the server.
+    fn beside(&self, data: &Path, address: SocketAddr) -> anyhow::Result<Vec<Command>> {
+        let programs = self.upstream.context("the real programs are not here")?;
+        let kubeconfig = data.with_extension("kubeconfig");
+        self.credentials.kubeconfig(
+            &kubeconfig,
+            &format!("https://{address}"),
+            "administrator",
+            &self.administrator,
+        )?;
+        let component = |name: &str| {
+            let mut command = logged(&programs.program(name), &data.with_extension(format!("{name}.log")))?;
+            command.env_clear();
+            for flag in ["--kubeconfig", "--authentication-kubeconfig", "--authorization-kubeconfig"] {
+                command.arg(flag).arg(&kubeconfig);
+            }
+            let port = free_port().to_string();
+            command.args(["--bind-address", "127.0.0.1", "--secure-port", &port, "--leader-elect=false"]);
+            anyhow::Ok(command)
+        };
+        let mut controllers = component("kube-controller-manager")?;
+        controllers
+            .arg("--root-ca-file")
+            .arg(&self.certificates.authorities)
+            .arg("--service-account-private-key-file")
+            .arg(&self.certificates.key)
+            .arg("--use-service-account-credentials");
+        Ok(vec![controllers, component("kube-scheduler")?])
+    }
 }
 
 impl Server {
@@ -182,8 +224,7 @@ impl Server {
     /// rests is measured all the same.
     pub(super) async fn memory_at_rest(&self, size: Size) -> anyhow::Result<(Memory, bool)> {
         let patience = size.pick(Duration::from_secs(20), Duration::from_secs(1));
-        let ids: Vec<_> =
-            self.processes.iter().map(|process| i32::try_from(process.id())).collect::<Result<_, _>>()?;
+        let ids = self.ids()?;
         let start = Instant::now();
         let mut last = Memory::of(&ids)?;
         loop {
@@ -197,8 +238,14 @@ impl Server {
         }
     }
 
+    /// Its processes.
+    pub(crate) fn ids(&self) -> anyhow::Result<Vec<i32>> {
+        let ids = self.processes.iter().map(|process| i32::try_from(process.id()));
+        Ok(ids.collect::<Result<_, _>>()?)
+    }
+
     /// Ends it at once, the server before its store.
-    pub(super) fn stop(self) {
+    pub(crate) fn stop(self) {
         for process in self.processes {
             process.kill();
         }
