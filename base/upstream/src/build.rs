@@ -45,10 +45,20 @@ pub struct Job<'a> {
 ///
 /// If Go is missing, or cannot build it.
 pub fn build(job: &Job<'_>, target: &Path, say: Progress<'_>) -> Result<(), Error> {
+    run(&["build", "-v"], job, target, say)
+}
+
+/// The same with the tests of a package, which become a program as well. Go says nothing while it does that.
+pub(crate) fn build_tests(job: &Job<'_>, target: &Path, say: Progress<'_>) -> Result<(), Error> {
+    run(&["test", "-c"], job, target, say)
+}
+
+fn run(verb: &[&str], job: &Job<'_>, target: &Path, say: Progress<'_>) -> Result<(), Error> {
     let Job { name, version, package, module, linker_flags } = *job;
     let mut command = Command::new("go");
     command
-        .args(["build", "-v", "-mod=readonly", "-trimpath", "-ldflags", linker_flags, "-o"])
+        .args(verb)
+        .args(["-mod=readonly", "-trimpath", "-ldflags", linker_flags, "-o"])
         .arg(target)
         .arg(package)
         .current_dir(module)

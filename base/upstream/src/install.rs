@@ -41,7 +41,7 @@ pub enum Origin {
 }
 
 /// A folder that goes when nobody needs it any more.
-struct Scratch(PathBuf);
+pub(crate) struct Scratch(pub(crate) PathBuf);
 
 // === impl Installation ===
 
@@ -138,7 +138,7 @@ impl Installation {
 // === impl Scratch ===
 
 impl Scratch {
-    fn make(folder: PathBuf) -> Result<Self, Error> {
+    pub(crate) fn make(folder: PathBuf) -> Result<Self, Error> {
         fs::create_dir_all(&folder).map_err(Error::file("make", &folder))?;
         Ok(Self(folder))
     }

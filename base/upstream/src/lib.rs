@@ -5,8 +5,11 @@
 //! Go modules of `tools/upstream`, one for each minor version; they are part of this crate, so that a program that is installed
 //! somewhere needs nothing but Go and a module proxy. Each program is put in its place by a rename when it is complete, so a
 //! run that was interrupted goes on where it stopped, and two runs at once do no harm.
+//!
+//! Kubernetes' own tests of whole clusters are built from the same modules, for whoever wants to see what they say of ours.
 
 mod build;
+mod conformance;
 mod error;
 mod install;
 mod place;
@@ -17,6 +20,7 @@ mod version;
 mod tests;
 
 pub use build::{Job, build};
+pub use conformance::{TESTS, conformance};
 pub use error::Error;
 pub use install::{Installation, Origin, Provided};
 pub use place::{cache, place_by};

@@ -20,9 +20,9 @@ pub(crate) struct Program {
     pub(crate) package: &'static str,
     pub(crate) project: Project,
     /// What makes it say its version and end.
-    ask: &'static [&'static str],
+    pub(crate) ask: &'static [&'static str],
     /// What stands before the version then, in its first line.
-    answer: &'static str,
+    pub(crate) answer: &'static str,
 }
 
 /// All that are provided, the quick ones first.

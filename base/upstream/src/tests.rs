@@ -134,3 +134,35 @@ fn what_is_missing_is_what_does_not_say_the_version() {
     let missing = version.missing_in(root.path());
     assert!(!missing.contains(&"kube-apiserver") && missing.contains(&"kube-scheduler"), "{missing:?}");
 }
+
+#[test]
+fn tests_are_built_once_from_the_module_of_their_version() {
+    let root = tempfile::tempdir().unwrap();
+    let version = newest();
+    let provide = |says: Option<&str>| {
+        conformance::provide(&version, root.path(), &|_| (), |job, target| {
+            let manifest = fs::read_to_string(job.module.join("go.mod")).unwrap();
+            assert_eq!((manifest.as_str(), job.package), (version.manifest(), "k8s.io/kubernetes/test/e2e"));
+            let made = script(job.module, "made", says.expect("nothing has to be built"));
+            fs::rename(made, target).map_err(Error::file("move", target))
+        })
+    };
+
+    let other = provide(Some("v1.0.0")).unwrap_err().to_string();
+    assert!(other.contains(version.kubernetes()), "{other}");
+    let place = root.path().join(version.kubernetes()).join(TESTS);
+    assert_eq!(provide(Some(version.kubernetes())).unwrap(), place);
+    assert_eq!(provide(None).unwrap(), place);
+    // Nothing else is left there.
+    assert_eq!(fs::read_dir(place.parent().unwrap()).unwrap().count(), 1);
+}
+
+#[test]
+fn modules_hold_what_the_tests_need() {
+    let newest = newest();
+    let manifest = newest.manifest();
+    assert!(
+        manifest.contains("github.com/onsi/ginkgo/v2 "),
+        "`go mod tidy` with test/e2e in tools.go adds it"
+    );
+}

@@ -23,6 +23,9 @@ const MODULE: &str = "k8s.io/kubernetes v";
 const PROGRAMS: [&str; 5] =
     ["etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl"];
 
+/// The tests, as `cargo xtask conformance` builds them.
+const CONFORMANCE: &str = "e2e.test";
+
 /// The folder of the pinned version, with every program in it.
 #[derive(Clone, Debug)]
 pub struct Upstream {
@@ -48,6 +51,19 @@ impl Upstream {
             requirement::skipped(&format!("Kubernetes {version}"), &remedy);
         }
         found.map(|folder| Self { folder })
+    }
+
+    /// Kubernetes' own tests of whole clusters, beside the programs. `None` means that the test was noted as skipped and
+    /// should return, as with the programs.
+    pub fn conformance(&self) -> Option<PathBuf> {
+        let found = Some(self.program(CONFORMANCE)).filter(|file| file.is_file());
+        if found.is_none() {
+            requirement::skipped(
+                &format!("the tests of Kubernetes {}", version()),
+                "cargo xtask conformance",
+            );
+        }
+        found
     }
 
     /// The path of a program: `etcd`, `kube-apiserver`, `kube-controller-manager`, `kube-scheduler` or `kubectl`.

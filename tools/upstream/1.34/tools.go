@@ -1,7 +1,7 @@
 //go:build tools
 
-// Package upstream names the programs that `cargo xtask upstream` builds, so that go.mod and go.sum hold what they need
-// and nothing else.
+// Package upstream names the programs that `cargo xtask upstream` builds, and the tests of `cargo xtask conformance`, so that
+// go.mod and go.sum hold what they need and nothing else.
 package upstream
 
 import (
@@ -10,4 +10,5 @@ import (
 	_ "k8s.io/kubernetes/cmd/kube-controller-manager"
 	_ "k8s.io/kubernetes/cmd/kube-scheduler"
 	_ "k8s.io/kubernetes/cmd/kubectl"
+	_ "k8s.io/kubernetes/test/e2e"
 )

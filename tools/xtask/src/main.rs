@@ -66,6 +66,8 @@ enum Verb {
     Check,
     /// Kubernetes' own programs of the pinned versions, in the cache: found, or built with Go.
     Upstream(upstream::Args),
+    /// Kubernetes' own tests of whole clusters of the newest pinned version, in the cache: built with Go.
+    Conformance(originals::Args),
     /// The original Maestro of the pinned version, in the cache: built with Go.
     Maestro(originals::Args),
     /// Helm of the pinned version, in the cache: built with Go.
@@ -99,6 +101,7 @@ fn run(verb: Verb) -> anyhow::Result<()> {
         Verb::Crds { check: false } => return crds::write(&workspace.root),
         Verb::Check => &[LAYERS, FILES, DENY, SCHEMA, CRDS],
         Verb::Upstream(args) => return upstream::run(&args),
+        Verb::Conformance(args) => return upstream::conformance(&args),
         Verb::Maestro(args) => return originals::MAESTRO.run(&workspace.root, &args),
         Verb::Helm(args) => return originals::HELM.run(&workspace.root, &args),
         Verb::Types => return types::generate(&workspace),

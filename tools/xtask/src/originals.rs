@@ -48,7 +48,7 @@ pub(crate) struct Original {
 pub(crate) struct Args {
     /// The cache folder, in which there is one folder per version [default: pilothouse/NAME in the user's cache].
     #[arg(long, value_name = "DIR")]
-    cache: Option<PathBuf>,
+    pub(crate) cache: Option<PathBuf>,
 }
 
 impl Original {

@@ -1,10 +1,13 @@
 //! `cargo xtask upstream`: the real Kubernetes, to compare with and to run, as `pilothouse upstream install` provides it.
+//! `cargo xtask conformance`: its own tests.
 
 use std::env;
 use std::io::{self, Write};
 use std::path::PathBuf;
 
 use pilothouse_upstream::{Installation, Origin, Version, cache};
+
+use crate::originals;
 
 /// What is asked for.
 #[derive(Clone, Debug, clap::Args)]
@@ -43,6 +46,14 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         text.push_str(&format!("in {}\n", installation.folder().display()));
         io::stdout().lock().write_all(text.as_bytes())?;
     }
+    Ok(())
+}
+
+/// Provides the tests of the newest version, and prints where.
+pub(crate) fn conformance(args: &originals::Args) -> anyhow::Result<()> {
+    let root = cache(args.cache.as_deref(), "upstream")?;
+    let place = pilothouse_upstream::conformance(&Version::find(None)?, &root, &say)?;
+    writeln!(io::stdout().lock(), "{}", place.display())?;
     Ok(())
 }
 
