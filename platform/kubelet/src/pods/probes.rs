@@ -1,8 +1,8 @@
 //! Asking containers how they are.
 //!
-//! Until a probe succeeds for the first time it is repeated after milliseconds, growing to its period: whoever waits for
-//! a program to become ready waits for the program, not for us. Failures on the way count once a period, as they
-//! would without that haste.
+//! Until a probe succeeds for the first time it is repeated after milliseconds, later after a sixteenth of the time that has
+//! passed, growing to its period: whoever waits for a program to become ready waits for the program, not for us. Failures on
+//! the way count once a period, as they would without that haste.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -28,8 +28,10 @@ use crate::shim::protocol::{Outcome, Request as ShimRequest};
 mod grpc;
 mod trusting;
 
-/// The first pause of a probe that has not succeeded yet.
+/// The shortest pause of a probe that has not succeeded yet.
 const EAGER: Duration = Duration::from_millis(5);
+/// Which share of the time since the first question is the pause before the next: by no more is a success heard too late.
+const SHARE: u32 = 16;
 
 /// Whom a probe asks.
 #[derive(Clone)]
@@ -71,7 +73,7 @@ pub(crate) async fn watch(
         sleep(Duration::from_secs(delay)).await;
     }
     let (mut successes, mut failures) = (0, 0);
-    let mut pause = EAGER.min(period);
+    let begun = Instant::now();
     let mut succeeded_once = false;
     let mut counted: Option<Instant> = None;
     let mut last: Option<Verdict> = None;
@@ -108,9 +110,13 @@ pub(crate) async fn watch(
                 return;
             }
         }
-        pause = if succeeded_once { period } else { (pause * 3 / 2).min(period) };
-        sleep(pause).await;
+        sleep(if succeeded_once { period } else { pause(begun.elapsed(), period) }).await;
     }
+}
+
+/// How long to wait before a probe is repeated that has not succeeded in this time.
+fn pause(waited: Duration, period: Duration) -> Duration {
+    (waited / SHARE).max(EAGER).min(period)
 }
 
 async fn ask(subject: &Subject, probe: &Probe, limit: Duration) -> Result<(), String> {
@@ -268,5 +274,24 @@ async fn exchange(
         Ok(())
     } else {
         Err(format!("HTTP probe failed with statuscode: {}", status.as_u16()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_that_starts_is_heard_soon_after_it_is_ready() {
+        for (waited, period, expected) in [
+            (0, 1000, 5),
+            (160, 1000, 10),
+            (3200, 1000, 200),
+            (16_000, 1000, 1000),
+            (3_600_000, 10_000, 10_000),
+        ] {
+            let [waited, period, expected] = [waited, period, expected].map(Duration::from_millis);
+            assert_eq!(pause(waited, period), expected, "after {waited:?} of every {period:?}");
+        }
     }
 }
