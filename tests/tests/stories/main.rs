@@ -9,6 +9,7 @@
 mod access;
 mod chart;
 mod commands;
+mod conformance;
 mod creation_flow;
 mod document;
 mod faults;
