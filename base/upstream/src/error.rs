@@ -2,6 +2,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 
+use crate::DownloadError;
+
 /// Why a program could not be put in its place.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -55,6 +57,40 @@ pub enum Error {
         /// How it ended.
         status: ExitStatus,
         /// The last of its words.
+        said: String,
+    },
+    /// It could be anything.
+    #[error(
+        "no checksum of {project} {version} for {architecture} is known here, so nothing is downloaded; without --download it is built with Go, \
+         and --bin-dir takes programs that you already have"
+    )]
+    NoSum {
+        /// Whose it is.
+        project: &'static str,
+        /// Its version.
+        version: String,
+        /// The machine that it is for.
+        architecture: String,
+    },
+    /// Nothing can or should be fetched from there.
+    #[error("`{0}` is no place to download from: name one by https, or by http on the loopback")]
+    Mirror(String),
+    /// A file of a release was not brought.
+    #[error("cannot download {url}")]
+    Download {
+        /// Where it should be.
+        url: String,
+        /// Why not.
+        source: DownloadError,
+    },
+    /// What was downloaded is the release, and does not run here.
+    #[error("{name} of the release does not say that it is {wanted}: {said}")]
+    NotTheRelease {
+        /// The program.
+        name: String,
+        /// The version it should have.
+        wanted: String,
+        /// What it says.
         said: String,
     },
     /// What was built is something else.

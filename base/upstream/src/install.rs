@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::build::{Job, build};
 use crate::program::{PROGRAMS, Program};
-use crate::{Error, Progress, Version, place_by};
+use crate::{Download, Error, Progress, Version, download, place_by};
 
 /// What is to be installed, and where programs may be taken from.
 #[derive(Clone, Debug)]
@@ -16,6 +16,8 @@ pub struct Installation {
     folder: PathBuf,
     /// Folders to look into, in this order.
     elsewhere: Vec<PathBuf>,
+    /// What to do about those that are nowhere, instead of building them.
+    download: Option<Download>,
 }
 
 /// A program that is in its place, and how it came there.
@@ -36,11 +38,14 @@ pub enum Origin {
     Cache,
     /// A link to a program of somebody else's.
     Found(PathBuf),
+    /// It is from a file of the release.
+    Downloaded,
     /// It was built.
     Built,
 }
 
 /// A folder that goes when nobody needs it any more.
+#[derive(Debug)]
 pub(crate) struct Scratch(pub(crate) PathBuf);
 
 // === impl Installation ===
@@ -50,7 +55,12 @@ impl Installation {
     pub fn new(version: Version, root: &Path, folders: &[PathBuf], path: &OsStr) -> Self {
         let folder = root.join(version.kubernetes());
         let elsewhere = folders.iter().cloned().chain(std::env::split_paths(path)).collect();
-        Self { version, folder, elsewhere }
+        Self { version, folder, elsewhere, download: None }
+    }
+
+    /// What is nowhere on this machine is downloaded, not built.
+    pub fn downloading(self, download: Download) -> Self {
+        Self { download: Some(download), ..self }
     }
 
     /// Where the programs come to be.
@@ -62,13 +72,35 @@ impl Installation {
     ///
     /// # Errors
     ///
-    /// If one of them is nowhere and cannot be built. Those before it stay.
+    /// If one of them is nowhere and can be neither downloaded nor built. Those before it stay.
     pub fn run(&self, say: Progress<'_>) -> Result<Vec<Provided>, Error> {
         fs::create_dir_all(&self.folder).map_err(Error::file("make", &self.folder))?;
-        PROGRAMS
-            .iter()
-            .map(|program| self.provide(program, say, |target| self.build(program, target, say)))
-            .collect()
+        let provided = match &self.download {
+            Some(download) => self.download(download, say),
+            None => PROGRAMS
+                .iter()
+                .map(|program| self.provide(program, say, |target| self.build(program, target, say)))
+                .collect(),
+        }?;
+        download::forget(&self.folder);
+        Ok(provided)
+    }
+
+    /// Looks for all programs first, so that what cannot be downloaded is told before anything is.
+    fn download(&self, download: &Download, say: Progress<'_>) -> Result<Vec<Provided>, Error> {
+        let present: Vec<_> =
+            PROGRAMS.iter().map(|program| self.present(program, say)).collect::<Result<_, _>>()?;
+        let missing = PROGRAMS.iter().zip(&present).filter(|(_, present)| present.is_none());
+        let missing: Vec<_> = missing.map(|(program, _)| program).collect();
+        let unpacked = download.provide(&self.version, &missing, &self.folder, say)?;
+        let provide = |(program, present): (&Program, Option<Provided>)| match present {
+            Some(provided) => Ok(provided),
+            None => {
+                place_by(&self.folder.join(program.name), |target| unpacked.take(program, target))?;
+                Ok(self.provided(program, Origin::Downloaded))
+            }
+        };
+        PROGRAMS.iter().zip(present).map(provide).collect()
     }
 
     /// Puts one program in its place.
@@ -78,27 +110,38 @@ impl Installation {
         say: Progress<'_>,
         build: impl FnOnce(&Path) -> Result<(), Error>,
     ) -> Result<Provided, Error> {
+        if let Some(provided) = self.present(program, say)? {
+            return Ok(provided);
+        }
         let (name, wanted) = (program.name, self.version.of(program.project));
-        let provided = |origin| Provided { name, version: wanted.to_owned(), origin };
-        let place = self.folder.join(name);
-        if program.has_version(&place, wanted) {
-            say(&format!("{name}: {wanted} is in the cache"));
-            return Ok(provided(Origin::Cache));
-        }
-        if let Some(found) = self.find(program, &place, say)? {
-            say(&format!("{name}: {} is {wanted}, and is linked", found.display()));
-            place_by(&place, |target| {
-                std::os::unix::fs::symlink(&found, target).map_err(Error::file("link to", &found))
-            })?;
-            return Ok(provided(Origin::Found(found)));
-        }
         say(&format!("{name}: building {wanted}, which is nowhere here (the first time this takes minutes)"));
+        let place = self.folder.join(name);
         place_by(&place, build)?;
         if !program.has_version(&place, wanted) {
             let said = program.says(&place).unwrap_or_else(|error| error.to_string());
             return Err(Error::NotWhatWasAsked { path: place, wanted: wanted.to_owned(), said });
         }
-        Ok(provided(Origin::Built))
+        Ok(self.provided(program, Origin::Built))
+    }
+
+    /// Takes a program that is on this machine.
+    fn present(&self, program: &Program, say: Progress<'_>) -> Result<Option<Provided>, Error> {
+        let (name, wanted) = (program.name, self.version.of(program.project));
+        let place = self.folder.join(name);
+        if program.has_version(&place, wanted) {
+            say(&format!("{name}: {wanted} is in the cache"));
+            return Ok(Some(self.provided(program, Origin::Cache)));
+        }
+        let Some(found) = self.find(program, &place, say)? else { return Ok(None) };
+        say(&format!("{name}: {} is {wanted}, and is linked", found.display()));
+        place_by(&place, |target| {
+            std::os::unix::fs::symlink(&found, target).map_err(Error::file("link to", &found))
+        })?;
+        Ok(Some(self.provided(program, Origin::Found(found))))
+    }
+
+    fn provided(&self, program: &Program, origin: Origin) -> Provided {
+        Provided { name: program.name, version: self.version.of(program.project).to_owned(), origin }
     }
 
     /// The first program of the right version elsewhere. What is passed over is told.
@@ -142,11 +185,15 @@ impl Scratch {
         fs::create_dir_all(&folder).map_err(Error::file("make", &folder))?;
         Ok(Self(folder))
     }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
 }
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // Two small files in a cache are nobody's loss.
+        // What is left of it in a cache is nobody's loss.
         let _ = fs::remove_dir_all(&self.0);
     }
 }

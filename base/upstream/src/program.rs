@@ -3,6 +3,11 @@
 use std::io;
 use std::path::Path;
 use std::process::Command;
+use std::thread;
+use std::time::Duration;
+
+/// How often a program is tried that was just written.
+const BUSY: usize = 50;
 
 /// Where a program comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,6 +69,20 @@ pub(crate) const PROGRAMS: &[Program] = &[
     },
 ];
 
+// === impl Project ===
+
+impl Project {
+    /// What people call it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Kubernetes => "Kubernetes",
+            Self::Etcd => "etcd",
+        }
+    }
+}
+
+// === impl Program ===
+
 impl Program {
     /// Whether the file is this program and has the version. One that cannot be run has none.
     pub(crate) fn has_version(&self, file: &Path, wanted: &str) -> bool {
@@ -80,7 +99,16 @@ impl Program {
 
     /// What it says when asked for its version.
     pub(crate) fn says(&self, file: &Path) -> io::Result<String> {
-        let output = Command::new(file).args(self.ask).output()?;
-        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+        let mut attempts = 0;
+        loop {
+            match Command::new(file).args(self.ask).output() {
+                // Whoever started a process while the file was written holds it until that process is another.
+                Err(error) if error.kind() == io::ErrorKind::ExecutableFileBusy && attempts < BUSY => {
+                    attempts += 1;
+                    thread::park_timeout(Duration::from_millis(20));
+                }
+                output => return Ok(String::from_utf8_lossy(&output?.stdout).into_owned()),
+            }
+        }
     }
 }

@@ -19,6 +19,7 @@ Examples:
   pilothouse upstream list                              Which versions there are, and what is missing of each
   pilothouse upstream install                           The newest: found on this machine, or built with Go
   pilothouse upstream install --version 1.33            Another
+  pilothouse upstream install --download                From the files of the official release, without Go
   pilothouse upstream install --bin-dir ./bin           From programs in a folder, if they have the version
   pilothouse up --payload upstream --cluster real       A region with a first cluster of them")]
 pub struct Args {

@@ -39,6 +39,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
             let origin = match &one.origin {
                 Origin::Cache => "cache".to_owned(),
                 Origin::Found(path) => path.display().to_string(),
+                Origin::Downloaded => "downloaded".to_owned(),
                 Origin::Built => "built".to_owned(),
             };
             text.push_str(&format!("{:<24} {:<10} {origin}\n", one.name, one.version));

@@ -85,9 +85,9 @@ pub(super) const LAYERS: &[Layer] = &[
     },
     Layer {
         folders: &["base/upstream"],
-        may_use: &[],
-        must_not_use: &[RUNTIMES, HTTP_SERVERS, SQL, UNTYPED_ERRORS],
-        why: "programs of others are found and built without knowing who runs them",
+        may_use: &[&["base/http"]],
+        must_not_use: &[HTTP_SERVERS, SQL, UNTYPED_ERRORS],
+        why: "programs of others are found, fetched and built without knowing who runs them",
     },
     Layer {
         folders: &["base/informer"],
