@@ -1,5 +1,6 @@
 //! One client's connection, from its first byte to its end.
 
+use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -7,7 +8,6 @@ use std::sync::atomic::Ordering;
 use arc_swap::ArcSwap;
 use pilothouse_runtime::{Chain, Shutdown};
 use tokio::io::AsyncWriteExt;
-use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout, timeout_at};
 use tracing::{debug, info};
 
@@ -21,12 +21,13 @@ use crate::proxy_header::{self, Announced, HeaderError};
 use crate::range::Range;
 use crate::resolve::{Answering, Destination, Nobody, Resolver};
 use crate::splice::{self, Carried, Ended, Patience};
+use crate::stream::Stream;
 
 /// How many endpoints of a service are tried for one client.
 const ATTEMPTS: usize = 3;
 
-/// What every connection needs. A cheap handle.
-#[derive(Clone, Debug)]
+/// What every connection needs.
+#[derive(Debug)]
 pub(crate) struct Connections {
     pub(crate) config: Arc<ArcSwap<Config>>,
     pub(crate) resolver: Resolver,
@@ -46,11 +47,13 @@ pub(crate) enum Door {
 
 /// Who is connected with whom.
 struct Pair<'a> {
-    client: TcpStream,
-    endpoint: TcpStream,
+    client: Stream,
+    endpoint: Stream,
     host: &'a str,
     from: SocketAddr,
     place: ClusterPlace,
+    /// How many bytes the endpoint was told already.
+    told: usize,
 }
 
 /// A refusal: how it is counted, and what the client is told.
@@ -58,13 +61,11 @@ type Refusal = (Outcome, &'static [u8]);
 
 impl Connections {
     /// Serves one client to the end.
-    pub(crate) async fn serve(&self, mut client: TcpStream, peer: SocketAddr, door: &Door) {
+    pub(crate) async fn serve(&self, mut client: Stream, peer: SocketAddr, door: &Door) {
         let _open = self.metrics.opened();
         // As it is now: a change is for connections that come after it.
         let config = self.config.load_full();
         let deadline = Instant::now() + config.hello_timeout.0;
-        // Small messages must not wait for each other; a socket that cannot be told so works all the same.
-        let _ = client.set_nodelay(true);
         let announced = match door {
             // Where nobody is asked, nobody need say.
             Door::In(Reach::Internal) => Announced::default(),
@@ -92,7 +93,7 @@ impl Connections {
     /// What a balancer says about the client, if this is one.
     async fn announced(
         &self,
-        client: &mut TcpStream,
+        client: &mut Stream,
         peer: SocketAddr,
         config: &Config,
         deadline: Instant,
@@ -118,7 +119,7 @@ impl Connections {
 
     async fn lead_in(
         &self,
-        mut client: TcpStream,
+        mut client: Stream,
         from: SocketAddr,
         reach: Reach,
         config: &Config,
@@ -137,14 +138,16 @@ impl Connections {
             return self.refuse(client, Outcome::UnknownName, &client_hello::UNRECOGNIZED_NAME).await;
         };
         let refused = match self.enter(&destination, from, reach, config) {
-            Ok(place) => match self.endpoint(host, &destination, config).await {
-                Ok(endpoint) => {
-                    let pair = Pair { client, endpoint, host, from, place };
-                    let first = first_words(&pair, &destination, hello.bytes);
-                    return self.carry(pair, &first, config).await;
+            Ok(place) => {
+                let first = first_words(&client, from, host, &destination, hello.bytes);
+                match self.endpoint(host, &destination, &first, config).await {
+                    Ok(endpoint) => {
+                        let pair = Pair { client, endpoint, host, from, place, told: first.len() };
+                        return self.carry(pair, &[], config).await;
+                    }
+                    Err(refused) => refused,
                 }
-                Err(refused) => refused,
-            },
+            }
             Err(refused) => refused,
         };
         let (outcome, alert) = refused;
@@ -153,7 +156,7 @@ impl Connections {
         self.refuse(client, outcome, alert).await;
     }
 
-    async fn lead_out(&self, client: TcpStream, from: SocketAddr, cluster: &str, config: &Config) {
+    async fn lead_out(&self, client: Stream, from: SocketAddr, cluster: &str, config: &Config) {
         let Some(permissions) = Permissions::of(&config.egress, cluster) else {
             info!(%from, cluster, "cluster may not ask for the way out any more");
             return self.metrics.ended(Outcome::UnknownLink);
@@ -167,13 +170,15 @@ impl Connections {
             }
         };
         let patience = egress::Patience { request: config.hello_timeout.0, dial: config.dial_timeout.0 };
+        let Ok(client) = client.into_watched() else { return self.metrics.ended(Outcome::Left) };
         let granted = tokio::select! {
             granted = egress::negotiate(client, cluster, permissions, patience) => granted,
             () = self.shutdown.requested() => Err(Outcome::Drained),
         };
         match granted {
             Ok(Granted { client, first, server, host }) => {
-                let pair = Pair { client, endpoint: server, host: &host, from, place };
+                let (client, endpoint) = (client.into(), server.into());
+                let pair = Pair { client, endpoint, host: &host, from, place, told: 0 };
                 self.carry(pair, &first, config).await;
             }
             Err(outcome) => {
@@ -185,7 +190,7 @@ impl Connections {
 
     async fn hello(
         &self,
-        client: &mut TcpStream,
+        client: &mut Stream,
         config: &Config,
         deadline: Instant,
     ) -> Result<ClientHello, (Outcome, Vec<u8>)> {
@@ -234,12 +239,14 @@ impl Connections {
         self.clusters.enter_cluster(cluster, most, config.cluster_labels).map_err(|_| Outcome::ClusterLimit)
     }
 
+    /// A connection to an endpoint, which has been told the first words.
     async fn endpoint(
         &self,
         host: &str,
         destination: &Destination,
+        first: &[u8],
         config: &Config,
-    ) -> Result<TcpStream, Refusal> {
+    ) -> Result<Stream, Refusal> {
         let answering = self.resolver.answering(destination).map_err(|nobody| match nobody {
             Nobody::UnknownHost => (Outcome::UnknownName, &client_hello::UNRECOGNIZED_NAME[..]),
             Nobody::NoEndpoint(service) => {
@@ -249,7 +256,12 @@ impl Connections {
         })?;
         let Answering { addresses, dialer } = answering;
         for address in addresses.into_iter().take(ATTEMPTS) {
-            match timeout(config.dial_timeout.0, dialer.dial(address)).await {
+            let told = async {
+                let mut stream = dialer.dial(address).await?;
+                stream.write_all(first).await?;
+                io::Result::Ok(stream)
+            };
+            match timeout(config.dial_timeout.0, told).await {
                 Ok(Ok(stream)) => return Ok(stream),
                 Ok(Err(error)) => info!(host, %address, error = %Chain(&error), "endpoint cannot be reached"),
                 Err(_elapsed) => info!(host, %address, "endpoint takes too long to be reached"),
@@ -259,11 +271,10 @@ impl Connections {
     }
 
     async fn carry(&self, pair: Pair<'_>, first: &[u8], config: &Config) {
-        let Pair { client, mut endpoint, host, from, place } = pair;
+        let Pair { client, mut endpoint, host, from, place, told } = pair;
         let start = Instant::now();
         let carried = Carried::default();
-        carried.from_client.fetch_add(first.len() as u64, Ordering::Relaxed);
-        let _ = endpoint.set_nodelay(true);
+        carried.from_client.fetch_add((told + first.len()) as u64, Ordering::Relaxed);
         let patience = Patience { idle: config.idle_timeout.0, quiet: config.quiet.0 };
         debug!(%from, host, "connected");
         let ended = match endpoint.write_all(first).await {
@@ -290,7 +301,7 @@ impl Connections {
         info!(%from, host, ?outcome, from_client, to_client, seconds, "connection ended");
     }
 
-    async fn refuse(&self, mut client: TcpStream, outcome: Outcome, alert: &[u8]) {
+    async fn refuse(&self, mut client: Stream, outcome: Outcome, alert: &[u8]) {
         self.metrics.ended(outcome);
         // The client may be gone already; it was refused either way.
         let _ = client.write_all(alert).await;
@@ -299,13 +310,19 @@ impl Connections {
 }
 
 /// What the endpoint hears first: who the client is, if it wants to know, and what the client said.
-fn first_words(pair: &Pair<'_>, destination: &Destination, hello: Vec<u8>) -> Vec<u8> {
+fn first_words(
+    client: &Stream,
+    from: SocketAddr,
+    host: &str,
+    destination: &Destination,
+    hello: Vec<u8>,
+) -> Vec<u8> {
     if !destination.access.announce {
         return hello;
     }
     // Without an address of ours the client is the whole truth that we know.
-    let here = pair.client.local_addr().unwrap_or(pair.from);
-    match proxy_header::announce(pair.from, here, pair.host) {
+    let here = client.local_addr().unwrap_or(from);
+    match proxy_header::announce(from, here, host) {
         Ok(mut words) => {
             words.extend_from_slice(&hello);
             words

@@ -1,18 +1,20 @@
 //! How an endpoint is reached.
 
 use std::fmt::Debug;
+use std::future::ready;
 use std::io;
 use std::net::SocketAddr;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use pilothouse_kubelet_api::Dialer;
-use tokio::net::TcpStream;
+
+use crate::stream::Stream;
 
 /// Connects to addresses of pods.
 pub trait Dial: Debug + Send + Sync + 'static {
-    /// A connection to this address.
-    fn dial(&self, address: SocketAddr) -> BoxFuture<'_, io::Result<TcpStream>>;
+    /// A connection to this address, or one that is being made: then the first write tells whether somebody is there.
+    fn dial(&self, address: SocketAddr) -> BoxFuture<'_, io::Result<Stream>>;
 }
 
 /// For pods in a network that this process is part of.
@@ -20,14 +22,14 @@ pub trait Dial: Debug + Send + Sync + 'static {
 pub struct Direct;
 
 impl Dial for Direct {
-    fn dial(&self, address: SocketAddr) -> BoxFuture<'_, io::Result<TcpStream>> {
-        TcpStream::connect(address).boxed()
+    fn dial(&self, address: SocketAddr) -> BoxFuture<'_, io::Result<Stream>> {
+        ready(Stream::connect(address)).boxed()
     }
 }
 
 /// For pods of a node in a network of its own, which hands connections out.
 impl Dial for Dialer {
-    fn dial(&self, address: SocketAddr) -> BoxFuture<'_, io::Result<TcpStream>> {
-        self.connect(address).boxed()
+    fn dial(&self, address: SocketAddr) -> BoxFuture<'_, io::Result<Stream>> {
+        self.connect(address).map(|connected| connected.map(Stream::from)).boxed()
     }
 }

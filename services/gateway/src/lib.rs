@@ -39,6 +39,7 @@ mod resolve;
 mod route;
 mod service;
 mod splice;
+mod stream;
 
 pub use cluster::ClusterName;
 pub use config::{
@@ -52,3 +53,4 @@ pub use range::{NoRange, Range};
 pub use reload::Reloader;
 pub use route::RouteKey;
 pub use service::{Deps, Handle, Management, Service};
+pub use stream::Stream;

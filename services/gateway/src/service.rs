@@ -15,7 +15,6 @@ use pilothouse_informer::{Builder, Informer, ObjectKey, watcher};
 use pilothouse_runtime::reconcile::{self, ControllerStatus, Options};
 use pilothouse_runtime::{Clock, Controller, OnExit, Shutdown, Tasks};
 use prometheus_client::registry::Registry;
-use tokio::net::TcpListener;
 use tracing::{debug, info, warn};
 
 use crate::cluster::Clusters;
@@ -26,6 +25,7 @@ use crate::error::Error;
 use crate::metrics::{Metrics, Outcome, Reload};
 use crate::resolve::{Resolver, Source};
 use crate::route::{Hosts, RouteKey, Routes};
+use crate::stream::Listener;
 
 /// How long to wait after an accept failed, which mostly means that there are no descriptors left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -65,7 +65,7 @@ pub struct Service {
 
 /// A port that was taken.
 struct Bound {
-    listener: TcpListener,
+    listener: Listener,
     address: SocketAddr,
     door: Door,
 }
@@ -101,7 +101,7 @@ impl Service {
         config.check()?;
         let mut listeners = Vec::new();
         for (address, door) in doors(&config) {
-            listeners.push(Bound::bind(address, door).await?);
+            listeners.push(Bound::bind(address, door)?);
         }
         let metrics = Metrics::new(registry);
         let clusters = Arc::new(Clusters::new(metrics.clone()));
@@ -166,13 +166,13 @@ impl Service {
             watch.endpoints.spawn(&tasks, format!("endpoints-{}", watch.management));
             watch.controller.spawn(&tasks);
         }
-        let connections = Connections {
+        let connections = Arc::new(Connections {
             config: self.config.clone(),
             resolver: self.resolver,
             clusters: self.clusters,
             metrics: self.metrics,
             shutdown: shutdown.clone(),
-        };
+        });
         for bound in self.listeners {
             info!(address = %bound.address, door = ?bound.door, "gateway listens");
             // In a task, so that a panic in it is noticed.
@@ -200,9 +200,9 @@ impl fmt::Debug for Service {
 // === impl Bound ===
 
 impl Bound {
-    async fn bind(address: SocketAddr, door: Door) -> Result<Self, Error> {
+    fn bind(address: SocketAddr, door: Door) -> Result<Self, Error> {
         let bind_error = |source| Error::Bind { address, source };
-        let listener = TcpListener::bind(address).await.map_err(bind_error)?;
+        let listener = Listener::bind(address).map_err(bind_error)?;
         let address = listener.local_addr().map_err(bind_error)?;
         Ok(Self { listener, address, door })
     }
@@ -266,10 +266,11 @@ impl Watch {
 /// Accepts until shutdown.
 async fn accept(
     bound: Bound,
-    connections: Connections,
+    connections: Arc<Connections>,
     tasks: Tasks,
 ) -> Result<(), pilothouse_runtime::TaskError> {
     let Bound { listener, door, .. } = bound;
+    let door = Arc::new(door);
     loop {
         let accepted = tokio::select! {
             () = connections.shutdown.requested() => return Ok(()),

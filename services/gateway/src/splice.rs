@@ -77,8 +77,8 @@ where
     let (mut there, mut back) = (Flow::default(), Flow::default());
     let carrying = std::future::poll_fn(|context| {
         let (client, endpoint) = (&mut client, &mut endpoint);
-        let one = there.poll(context, client, endpoint, &carried.from_client)?;
-        let other = back.poll(context, endpoint, client, &carried.to_client)?;
+        let one = there.poll(context, client, endpoint, &carried.from_client, back.done)?;
+        let other = back.poll(context, endpoint, client, &carried.to_client, there.done)?;
         if one.is_ready() && other.is_ready() { Poll::Ready(io::Result::Ok(())) } else { Poll::Pending }
     });
     tokio::select! {
@@ -97,13 +97,15 @@ where
 // === impl Flow ===
 
 impl Flow {
-    /// Carries what there is. Ready once the reader has ended and the writer knows.
+    /// Carries what there is. Ready once the reader has ended and the writer knows; or, if that was the `last` direction, is
+    /// about to hear it: then both connections are closed, which says the same.
     fn poll<R, W>(
         &mut self,
         context: &mut Context<'_>,
         reader: &mut R,
         writer: &mut W,
         count: &AtomicU64,
+        last: bool,
     ) -> Poll<io::Result<()>>
     where
         R: AsyncRead + Unpin,
@@ -115,7 +117,9 @@ impl Flow {
         loop {
             ready!(self.poll_rest(context, writer))?;
             if self.ended {
-                ready!(Pin::new(&mut *writer).poll_shutdown(context))?;
+                if !last {
+                    ready!(Pin::new(&mut *writer).poll_shutdown(context))?;
+                }
                 self.done = true;
                 return Poll::Ready(Ok(()));
             }
