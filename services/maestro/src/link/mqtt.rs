@@ -7,7 +7,7 @@ use pilothouse_maestro_api::CloudEvent;
 use pilothouse_runtime::{Chain, Clock, OnExit, Policy, Tasks};
 use rumqttc::mqttbytes::v5::SubscribeReasonCode;
 use rumqttc::{
-    AckMode, AsyncClient, Event, MqttOptions, Packet, PublishOptions, PublishProperties, PublishResult, QoS,
+    AckMode, AsyncClient, Event, MqttOptions, NetworkOptions, Packet, PublishOptions, PublishProperties, PublishResult, QoS,
     TlsConfiguration, Transport,
 };
 use tokio::sync::{mpsc, watch};
@@ -182,9 +182,54 @@ fn options(config: &BrokerConfig, clock: &Clock) -> Result<MqttOptions, LinkSetu
     options.set_receive_maximum(Some(RECEIVE_MAXIMUM));
     options.set_ack_mode(AckMode::Manual);
     options.set_connect_timeout(Duration::from_secs(10));
+    // An acknowledgement and the report that follows it are two small messages. Left to itself, the system keeps the second
+    // back until the broker's system has acknowledged the first, and that one likes to wait for 40 ms.
+    let mut network = NetworkOptions::new();
+    network.set_tcp_nodelay(true);
+    options.set_network_options(network);
     if let Some(files) = &config.tls {
         let tls = files.load(clock).map_err(LinkSetupError::Certificates)?;
         options.set_transport(Transport::tls_with_config(TlsConfiguration::Rustls(Arc::new(tls))));
     }
     Ok(options)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::SocketAddr;
+    use std::os::fd::BorrowedFd;
+
+    use pilothouse_runtime::{Reason, Shutdown};
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    /// The connection of this process whose own end is there.
+    #[expect(unsafe_code, reason = "what the library has opened is to be looked at, and it does not show it")]
+    fn connection(own: SocketAddr) -> Option<std::net::TcpStream> {
+        let numbers = std::fs::read_dir("/proc/self/fd").unwrap();
+        let mut numbers = numbers.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+        numbers.find_map(|number| {
+            // SAFETY: it is copied at once, and one that was closed meanwhile is refused by the system.
+            let copy = unsafe { BorrowedFd::borrow_raw(number) }.try_clone_to_owned().ok()?;
+            let stream = std::net::TcpStream::from(copy);
+            (stream.local_addr().ok()? == own).then_some(stream)
+        })
+    }
+
+    #[tokio::test]
+    async fn small_messages_do_not_wait_for_each_other() {
+        let broker = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let host = broker.local_addr().unwrap().to_string();
+        let config = BrokerConfig { host, ..BrokerConfig::default() };
+        let tasks = Tasks::new("test", Shutdown::new());
+        let (happenings, _heard) = mpsc::channel(1);
+        let filter = "sources/maestro/clusters/+/sourceevents".to_owned();
+        let _session = spawn(&config, filter, &Clock::system(), &tasks, happenings).unwrap();
+        let (_accepted, peer) = broker.accept().await.unwrap();
+        let connection = connection(peer).expect("it was accepted, so it is there");
+        assert!(connection.nodelay().unwrap(), "a second message would wait until the first is acknowledged");
+        tasks.shutdown().request(Reason::Asked("the test is over".to_owned()));
+        tasks.drain(Duration::from_secs(20)).await.unwrap();
+    }
 }
