@@ -122,7 +122,8 @@ async fn lists(site: &Site<'_>, size: Size, report: &mut Report) -> anyhow::Resu
         let took = begun.elapsed().as_secs_f64() * 1e3;
         report.figure(Figure::new(format!("search by label among {count} bundles, {who}"), took, "ms"));
         let (full, settled) = server.memory(size).await?;
-        let note = format!("{:.1} without any{}", empty.total, if settled { "" } else { "; NOT at rest" });
+        let remark = if settled { "" } else { "; NOT at rest" };
+        let note = format!("{:.1} without any; {}{remark}", empty.total, full.parts());
         let figure =
             Figure::new(format!("memory of the server with {count} bundles, {who}"), full.total, "MiB");
         report.figure(if ours { figure.budget(Budget::AtMost(50.0)) } else { figure }.note(note));

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
@@ -166,21 +166,32 @@ pub(super) async fn many(site: &Site<'_>, size: Size, report: &mut Report) -> an
     );
 
     let mut events = server.source.subscribe().await?;
-    let mut sent = HashMap::new();
-    for name in &names {
-        let manifest = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "one"}});
-        let one = work(name.clone(), "one".to_owned(), name.clone(), manifest);
-        sent.insert(work_uid("cs", name, "one").to_string(), Instant::now());
-        server.source.work_create(&one).await?;
-    }
-    let mut samples = Samples::default();
-    while !sent.is_empty() {
-        let event = timeout(PATIENCE, events.next()).await.context("statuses are missing")?;
-        let event = event.context("the subscription ended")??;
-        if let Some(begun) = sent.remove(&event.resource_id) {
-            samples.push_milliseconds(begun.elapsed());
+    let sent = Mutex::new(HashMap::new());
+    let publishing = async {
+        for name in &names {
+            let manifest = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "one"}});
+            let one = work(name.clone(), "one".to_owned(), name.clone(), manifest);
+            // Before it is sent: its status may be here before the answer.
+            let id = work_uid("cs", name, "one").to_string();
+            sent.lock().unwrap_or_else(PoisonError::into_inner).insert(id, Instant::now());
+            server.source.work_create(&one).await?;
         }
-    }
+        anyhow::Ok(())
+    };
+    // While they are being published: a status that waits to be read would seem to be late.
+    let hearing = async {
+        let mut samples = Samples::default();
+        while samples.len() < names.len() {
+            let event = timeout(PATIENCE, events.next()).await.context("statuses are missing")?;
+            let event = event.context("the subscription ended")??;
+            let begun = sent.lock().unwrap_or_else(PoisonError::into_inner).remove(&event.resource_id);
+            if let Some(begun) = begun {
+                samples.push_milliseconds(begun.elapsed());
+            }
+        }
+        anyhow::Ok(samples)
+    };
+    let ((), samples) = futures::future::try_join(publishing, hearing).await?;
     report.figure(
         Figure::new(format!("publish → status, p99, {count} agents"), samples.percentile(99.0), "ms")
             .note(format!("one bundle for each, one after the other; p50 {:.1} ms", samples.median())),

@@ -234,11 +234,11 @@ pub(super) async fn memory_of(process: &Running, size: Size) -> anyhow::Result<(
     }
 }
 
-/// A program that writes into the file `log` of a folder.
+/// A program that runs in a folder, so that whatever it leaves behind is there, and writes into the file `log` of it.
 pub(super) fn logged(program: &Path, home: &Path) -> anyhow::Result<Command> {
     let log = File::options().create(true).append(true).open(home.join("log"))?;
     let mut command = Command::new(program);
-    command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
+    command.current_dir(home).stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
     Ok(command)
 }
 
