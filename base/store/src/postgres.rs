@@ -56,6 +56,9 @@ type Connection = PgConnection;
 /// that is then kept goes through every open entry of the store for each document of a batch.
 const OPEN_ENTRIES: &str = "CROSS JOIN LATERAL (SELECT * FROM entry WHERE entry.container = wanted.column1 \
      AND entry.partition = wanted.column2 AND entry.id = wanted.column3 AND entry.until IS NULL OFFSET 0) e";
+/// How the head of an index entry is found; for the same reason.
+const HEAD_OF_ENTRY: &str = "CROSS JOIN LATERAL (SELECT * FROM head WHERE head.container = e.container \
+     AND head.partition = e.partition AND head.id = e.id OFFSET 0) h";
 /// Begins a number of reads that are of one instant.
 const SNAPSHOT: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
 const SHARED: bool = true;

@@ -54,6 +54,9 @@ type Connection = SqliteConnection;
 /// through every entry of the container.
 const OPEN_ENTRIES: &str = "JOIN entry e INDEXED BY entry_by_key ON e.container = wanted.column1 \
      AND e.partition = wanted.column2 AND e.id = wanted.column3 AND e.until IS NULL";
+/// How the head of an index entry is found.
+const HEAD_OF_ENTRY: &str =
+    "JOIN head h ON h.container = e.container AND h.partition = e.partition AND h.id = e.id";
 /// Begins a number of reads that are of one instant.
 const SNAPSHOT: &str = "BEGIN";
 /// The lock beside the file sees to it.

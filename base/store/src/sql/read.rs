@@ -7,7 +7,7 @@ use std::sync::Arc;
 use sqlx::{Connection as _, QueryBuilder, Row as _};
 
 use super::load::{head, key, load_entries};
-use super::{Connection, Database, SNAPSHOT};
+use super::{Connection, Database, HEAD_OF_ENTRY, SNAPSHOT};
 use crate::container::Specification;
 use crate::engine::{Changed, Due, Head, Position, Read, Scanned, Scope, State, Version};
 use crate::name::LAST;
@@ -74,8 +74,7 @@ pub(super) fn list_statement(list: &List) -> QueryBuilder<Database> {
             "h"
         }
         Some(_) => {
-            query.push("FROM entry e JOIN head h ON h.container = e.container AND h.partition = e.partition");
-            query.push(" AND h.id = e.id");
+            query.push("FROM entry e ").push(HEAD_OF_ENTRY);
             "e"
         }
     };

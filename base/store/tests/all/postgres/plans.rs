@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use pilothouse_store::{Precondition, Transaction};
+use pilothouse_store::{Precondition, Query, Transaction};
 use pilothouse_test_support::{eventually, postgres};
 use serde_json::json;
 
@@ -42,6 +42,43 @@ async fn index_entries_of_a_batch_are_found_without_reading_those_of_others() {
     let read: usize = read.parse().unwrap();
     let all = BATCH * BATCHES;
     assert!((1..4 * all).contains(&read), "{read} entries were read for {all} changes");
+}
+
+/// A list by an index is asked for often enough that the database makes a plan to keep, while there is next to nothing.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn list_by_an_index_reads_no_documents_but_its_own() {
+    let Some(fixture) = Fixture::new(Kind::Postgres) else { return };
+    let Some(server) = postgres::shared() else { return };
+    let store = fixture.store().await;
+    let listed =
+        |colour: &'static str| store.list(Query::partition(&notes(), &ada()).matching("colour", colour));
+    for _ in 0..10 {
+        assert_eq!(listed("blue").await.unwrap().documents.len(), 0);
+    }
+    for batch in 0..BATCHES {
+        let mut transaction = Transaction::new(ada());
+        for place in 0..BATCH {
+            let colour = if place == 0 { "blue" } else { "red" };
+            let document = id(&format!("{batch}-{place}"));
+            transaction.put(&notes(), document, Precondition::Any, &json!({"colour": colour})).unwrap();
+        }
+        store.commit(&transaction).await.unwrap();
+    }
+    for _ in 0..10 {
+        assert_eq!(listed("blue").await.unwrap().documents.len(), BATCHES);
+    }
+    store.close().await;
+    let ask = |sql: &str| ask(server, &fixture, sql);
+    eventually("the store's connections to end", Duration::from_secs(60), || async {
+        let left = ask("select count(*) from pg_stat_activity where application_name = 'pilothouse' and datname = current_database()");
+        if left == "0" { Ok(()) } else { Err(left) }
+    })
+    .await;
+    let read = ask("select idx_tup_read from pg_stat_all_indexes where indexrelname = 'head_pkey'");
+    let read: usize = read.parse().unwrap();
+    // Those that were listed, and those that were written.
+    let needed = 10 * BATCHES + BATCH * BATCHES;
+    assert!((1..3 * needed).contains(&read), "{read} heads were read where {needed} are enough");
 }
 
 /// Sealed documents do not get smaller; finding that out should not be what a commit costs most.
