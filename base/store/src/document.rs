@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use serde::de::DeserializeOwned;
+use serde::de::{Deserialize, DeserializeOwned};
 
 use crate::{DocumentId, Error, Etag, Partition, Revision};
 
@@ -33,6 +33,11 @@ impl Document {
 
     /// The document as a value of its type.
     pub fn parse<T: DeserializeOwned>(&self) -> Result<T, Error> {
+        self.view()
+    }
+
+    /// The same, of a type that refers to the document's text instead of copying it.
+    pub fn view<'a, T: Deserialize<'a>>(&'a self) -> Result<T, Error> {
         if let Ok(value) = serde_json::from_str(&self.body) {
             return Ok(value);
         }

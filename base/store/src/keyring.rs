@@ -136,7 +136,8 @@ impl Keyring {
             .seal_in_place_append_tag(Aad::from(place.as_bytes()), &mut bytes)
             .map_err(|_| failed("the cipher refused it"))?;
         let mut text = format!("{PREFIX}{}:", key.id);
-        text.reserve((NONCE_LEN + bytes.len()).div_ceil(3) * 4);
+        // With room for the quotes around it.
+        text.reserve((NONCE_LEN + bytes.len()).div_ceil(3) * 4 + 2);
         // Whole groups of three bytes, so that what follows can be written by itself.
         BASE64.encode_string(nonce.as_ref(), &mut text);
         BASE64.encode_string(&bytes, &mut text);

@@ -82,6 +82,7 @@ mod sqlite;
 mod store;
 mod transaction;
 mod wake;
+mod wiped;
 
 pub use check::{Problem, Report};
 pub use container::{Catalog, Container};

@@ -3,12 +3,14 @@
 //! Indexes and secrets concern a few fields. What lies beside them is often most of the document, and is passed on as the
 //! text it is: it is neither read into a tree nor written anew.
 
+use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
-use zeroize::Zeroizing;
+
+use crate::wiped::Wiped;
 
 /// A value in a document.
 #[derive(Debug)]
@@ -17,8 +19,10 @@ pub(crate) enum Outline<'a> {
     Text(&'a str),
     Object(Vec<(String, Outline<'a>)>),
     Array(Vec<Outline<'a>>),
-    /// Something else in its place, as JSON.
-    Replaced(Zeroizing<String>),
+    /// What was sealed there, as JSON.
+    Opened(Wiped),
+    /// What is sealed there now, as JSON.
+    Sealed(String),
 }
 
 struct Members<'a>(Vec<(String, Outline<'a>)>);
@@ -46,7 +50,8 @@ impl<'a> Outline<'a> {
     pub(crate) fn write(&self, out: &mut String) {
         match self {
             Self::Text(text) => out.push_str(text),
-            Self::Replaced(text) => out.push_str(text),
+            Self::Opened(text) => out.push_str(text),
+            Self::Sealed(text) => out.push_str(text),
             Self::Object(members) => {
                 out.push('{');
                 for (number, (name, value)) in members.iter().enumerate() {
@@ -72,6 +77,28 @@ impl<'a> Outline<'a> {
         }
     }
 
+    /// How long it is as JSON, unless names have to be escaped.
+    pub(crate) fn length(&self) -> usize {
+        match self {
+            Self::Text(text) => text.len(),
+            Self::Opened(text) => text.len(),
+            Self::Sealed(text) => text.len(),
+            // Quotes, a colon and a comma for each.
+            Self::Object(members) => {
+                2 + members.iter().map(|(name, value)| name.len() + 4 + value.length()).sum::<usize>()
+            }
+            Self::Array(elements) => 2 + elements.iter().map(|value| value.length() + 1).sum::<usize>(),
+        }
+    }
+
+    /// What a text says, if it is one.
+    pub(crate) fn string(&self) -> Option<Cow<'_, str>> {
+        match self {
+            Self::Text(text) => string(text),
+            _ => None,
+        }
+    }
+
     /// Text, a number or a truth value, as text.
     pub(crate) fn scalar(&self) -> Option<String> {
         let Self::Text(text) = self else { return None };
@@ -82,6 +109,16 @@ impl<'a> Outline<'a> {
             }
             _ => None,
         }
+    }
+}
+
+/// What a JSON string says, which is mostly what stands there.
+pub(crate) fn string(json: &str) -> Option<Cow<'_, str>> {
+    let inner = json.strip_prefix('"')?;
+    match inner.strip_suffix('"') {
+        // One after the other: looking for a single character is done in large steps.
+        Some(inner) if !inner.contains('\\') && !inner.contains('"') => Some(Cow::Borrowed(inner)),
+        _ => serde_json::from_str(json).ok().map(Cow::Owned),
     }
 }
 
@@ -151,11 +188,29 @@ mod tests {
         let mut outline = Outline::try_new(text).unwrap();
         outline.unfold().unwrap();
         let Outline::Object(members) = &mut outline else { panic!("{outline:?}") };
-        members[1].1 = Outline::Replaced(Zeroizing::new("7".to_owned()));
+        members[1].1 = Outline::Sealed("7".to_owned());
         members[0].1.unfold().unwrap();
         let mut written = String::new();
         outline.write(&mut written);
         assert_eq!(written, r#"{"b":[1.50,{"x" : "\u00e9"}],"a\"b":7,"b2":null}"#);
+        assert!((written.len() - 1..=written.len() + 2).contains(&outline.length()), "{}", outline.length());
+    }
+
+    #[test]
+    fn strings_say_what_they_say() {
+        for (json, expected) in [
+            (r#""""#, Some("")),
+            (r#""abc""#, Some("abc")),
+            (r#""a\"b\u00e9""#, Some("a\"bé")),
+            (r#""a"#, None),
+            (r#"""#, None),
+            (r#""a\""#, None),
+            (r#""a"b""#, None),
+            ("7", None),
+            ("", None),
+        ] {
+            assert_eq!(string(json).as_deref(), expected, "{json}");
+        }
     }
 
     #[test]

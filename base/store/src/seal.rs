@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use serde_json::Value;
-use zeroize::Zeroizing;
 
 use crate::container::{Prepared, Secrecy};
-use crate::outline::Outline;
+use crate::outline::{self, Outline};
 use crate::pattern::Pattern;
 use crate::transaction::Key;
+use crate::wiped::Wiped;
 use crate::{Error, Keyring};
 
 /// Why secrets could not be gone through.
@@ -28,21 +28,25 @@ pub(crate) fn seal(
     if container.has_secrets() {
         let keyring = keyring.ok_or_else(|| no_keyring("sealed"))?;
         each_secret(key, container.specification.sealed, &container.secrets, body, |pointer, value| {
-            let mut plain = Zeroizing::new(String::new());
+            let mut plain;
             let text = match &*value {
                 Outline::Text(text) => *text,
                 other => {
-                    other.write(&mut plain);
-                    plain.as_str()
+                    plain = Wiped::with_capacity(other.length());
+                    other.write(plain.text_mut());
+                    &*plain
                 }
             };
             let (sealed, id) = keyring.seal(&place(key, pointer), text.as_bytes())?;
-            *value = Outline::Replaced(Zeroizing::new(quoted(&sealed, &id)));
+            *value = Outline::Sealed(quoted(sealed, &id));
             used = Some(id);
             Ok(())
         })?;
     }
-    Ok((written(body), used))
+    // There is nothing in it that others may not see.
+    let mut text = String::with_capacity(body.length());
+    body.write(&mut text);
+    Ok((text.into(), used))
 }
 
 /// The body as its owner wrote it.
@@ -61,6 +65,24 @@ pub(crate) fn open(
         open_one(key, pointer, value, keyring)
     })?;
     Ok(written(&outline))
+}
+
+/// One value that was sealed, as its owner wrote it. It is at `pointer`, and `sealed` is what stands there, as JSON.
+pub(crate) fn open_value(
+    key: &Key,
+    pointer: &str,
+    sealed: &str,
+    keyring: Option<&Keyring>,
+) -> Result<Wiped, Error> {
+    let failed = |problem: String| Error::Sealing { action: "opened", problem };
+    let keyring = keyring.ok_or_else(|| no_keyring("opened"))?;
+    let Some(sealed) = outline::string(sealed) else {
+        return Err(failed(format!("the value at `{pointer}` of {key} is not sealed")));
+    };
+    let mut plain = keyring.open_sealed(&place(key, pointer), &sealed)?;
+    String::from_utf8(std::mem::take(&mut *plain))
+        .map(Wiped::new)
+        .map_err(|_| failed(format!("the value at `{pointer}` of {key} is not text")))
 }
 
 /// The body with everything opened that `secrecy` may have sealed: a declaration that was interrupted leaves
@@ -106,9 +128,9 @@ fn misshapen(key: &Key, source: serde_json::Error) -> Error {
 }
 
 fn written(body: &Outline<'_>) -> Arc<str> {
-    let mut text = Zeroizing::new(String::new());
-    body.write(&mut text);
-    text.as_str().into()
+    let mut text = Wiped::with_capacity(body.length());
+    body.write(text.text_mut());
+    Arc::from(&*text)
 }
 
 /// Gives every value that is to be secret to `change`, with its pointer.
@@ -137,26 +159,28 @@ fn open_one(
     value: &mut Outline<'_>,
     keyring: Option<&Keyring>,
 ) -> Result<(), Error> {
-    let failed = |problem: String| Error::Sealing { action: "opened", problem };
-    let keyring = keyring.ok_or_else(|| no_keyring("opened"))?;
-    let Some(sealed) = value.scalar() else {
-        return Err(failed(format!("the value at `{pointer}` of {key} is not sealed")));
+    let sealed = match value {
+        Outline::Text(text) => *text,
+        // Nothing that was taken apart is a text.
+        _ => "",
     };
-    let mut plain = keyring.open_sealed(&place(key, pointer), &sealed)?;
-    let plain = String::from_utf8(std::mem::take(&mut *plain))
-        .map_err(|_| failed(format!("the value at `{pointer}` of {key} is not text")))?;
-    *value = Outline::Replaced(Zeroizing::new(plain));
+    *value = Outline::Opened(open_value(key, pointer, sealed, keyring)?);
     Ok(())
 }
 
 /// What was sealed, as JSON. All of it but the key's id is letters and digits, and need not be looked through.
-fn quoted(sealed: &str, id: &str) -> String {
+fn quoted(mut sealed: String, id: &str) -> String {
     let is_plain = id.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
-    if is_plain { format!("\"{sealed}\"") } else { Value::from(sealed).to_string() }
+    if !is_plain {
+        return Value::from(sealed).to_string();
+    }
+    sealed.insert(0, '"');
+    sealed.push('"');
+    sealed
 }
 
 fn is_sealed(value: &Outline<'_>) -> bool {
-    value.scalar().is_some_and(|text| Keyring::is_sealed(&text))
+    value.string().is_some_and(|text| Keyring::is_sealed(&text))
 }
 
 /// Sealed into the secret, so that it cannot be moved to another document or field.

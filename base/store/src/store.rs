@@ -1,6 +1,7 @@
 //! The store as its users see it.
 
 use std::collections::HashSet;
+use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -320,6 +321,19 @@ impl Store {
         Ok(Document { body, ..document.clone() })
     }
 
+    /// One secret of a document of a [sealed](Query::sealed) list as its owner wrote it. It is at `pointer`, and `sealed` is what
+    /// stands there, as JSON.
+    pub fn unsealed_value(
+        &self,
+        document: &Document,
+        pointer: &str,
+        sealed: &str,
+    ) -> Result<impl Deref<Target = str> + use<>, Error> {
+        let Document { container, partition, id, .. } = document;
+        let key = Key { container: container.clone(), partition: partition.clone(), id: id.clone() };
+        self.0.with_keys(|keyring| seal::open_value(&key, pointer, sealed, keyring))
+    }
+
     /// What is in it, as it was opened with.
     pub fn catalog(&self) -> &Catalog {
         &self.0.catalog
@@ -494,12 +508,16 @@ impl Inner {
         })
     }
 
-    /// A key this process does not know may have been added by another since.
     fn open_body(&self, declared: &Declared, key: &Key, body: Arc<str>) -> Result<Arc<str>, Error> {
-        match (seal::open(declared, key, body.clone(), self.keyring.as_ref()), &self.keyring) {
+        self.with_keys(|keyring| seal::open(declared, key, body.clone(), keyring))
+    }
+
+    /// A key this process does not know may have been added by another since.
+    fn with_keys<T>(&self, open: impl Fn(Option<&Keyring>) -> Result<T, Error>) -> Result<T, Error> {
+        match (open(self.keyring.as_ref()), &self.keyring) {
             (Err(Error::Sealing { .. }), Some(keyring)) => {
                 keyring.reload()?;
-                seal::open(declared, key, body, Some(keyring))
+                open(Some(keyring))
             }
             (opened, _) => opened,
         }

@@ -219,7 +219,18 @@ async fn lists_may_leave_secrets_sealed(#[values(Kind::Memory, Kind::Sqlite, Kin
         assert_eq!(Some(opened), store.get(&container, &ada(), &id(name)).await.unwrap());
     }
     let page = store.list(Query::partition(&tokens(), &ada()).sealed()).await.unwrap();
-    assert_eq!(value(&page.documents[0])["owner"], "ada", "what is no secret is to be seen");
+    let document = &page.documents[0];
+    assert_eq!(value(document)["owner"], "ada", "what is no secret is to be seen");
+    // One of them by itself, and nowhere but in its place.
+    let sealed = value(document)["data"]["password"].to_string();
+    let opened = store.unsealed_value(document, "/data/password", &sealed).unwrap();
+    assert_eq!(serde_json::from_str::<String>(&opened).unwrap(), format!("{PLANTED}-19"));
+    for (pointer, sealed) in
+        [("/data/other", sealed.as_str()), ("/data/password", r#""clear""#), ("/data/password", "7")]
+    {
+        let refused = store.unsealed_value(document, pointer, sealed).map(|_| ());
+        assert!(matches!(refused, Err(Error::Sealing { .. })), "{pointer} {sealed}");
+    }
 }
 
 #[rstest]
