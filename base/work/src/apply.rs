@@ -15,7 +15,7 @@ use pilothouse_informer::ObjectKey;
 use serde_json::{Value, json};
 use tracing::{debug, info};
 
-use crate::engine::{Inner, Work, Written};
+use crate::engine::{Inner, Manifest, Work, Written};
 use crate::executor::Executor;
 use crate::ignore::{HASH, Ignored};
 use crate::object::{Named, ObjectId, Served};
@@ -28,6 +28,8 @@ const ATTEMPTS: usize = 5;
 /// A manifest whose resource is known.
 struct Target<'a> {
     manifest: &'a Value,
+    /// The same, to be kept.
+    kept: Manifest,
     /// The same, as it was last applied by an agent before this one.
     before: Option<&'a Value>,
     served: Served,
@@ -179,7 +181,8 @@ async fn resolve<'a>(
         let before = Named::of(before).ok().filter(|before| before.kind == named.kind);
         before.is_some_and(|before| served.object(&before) == object)
     });
-    Ok((meta, Target { manifest, before, served, object, strategy, ignored, owned }))
+    let kept = Manifest { spec: spec.clone(), ordinal };
+    Ok((meta, Target { manifest, kept, before, served, object, strategy, ignored, owned }))
 }
 
 /// The first configuration that is about an object and says something of the kind asked for.
@@ -297,7 +300,7 @@ async fn write(
         UpdateStrategyType::Update | UpdateStrategyType::ServerSideApply => {
             let present = serde_json::to_value(&*live).map_err(kube::Error::SerdeError)?;
             let written = inner.written(&target.object);
-            let before = written.as_ref().map(|written| &*written.manifest).or(target.before);
+            let before = written.as_ref().and_then(|written| written.manifest.get()).or(target.before);
             let (is_known, is_satisfied) = if target.ignored.is_empty() {
                 (before == Some(target.manifest), merge::is_satisfied(target.manifest, &present))
             } else {
@@ -307,6 +310,7 @@ async fn write(
                 (is_known, merge::is_satisfied(&target.ignored.compared(target.manifest), &present))
             };
             if is_known && is_satisfied && references.is_none() {
+                inner.still_wanted(&target.object, target.kept.clone());
                 return Ok(Some(live));
             }
             if strategy == UpdateStrategyType::ServerSideApply {
@@ -377,23 +381,23 @@ fn desired(
 fn keep(inner: &Inner, target: &Target<'_>, object: DynamicObject, done: &'static str) -> Arc<DynamicObject> {
     info!(object = %target.object, version = object.metadata.resource_version, "{done}");
     let object = Arc::new(object);
-    let written = Written { manifest: Arc::new(target.manifest.clone()), object: object.clone() };
+    let written =
+        Written { manifest: target.kept.clone(), version: revision(&object), object: Some(object.clone()) };
     inner.remember(&target.object, written);
     object
 }
 
 /// The object as it is, from the cache if that is not behind what was written last.
 async fn read(inner: &Inner, target: &Target<'_>) -> Result<Option<Arc<DynamicObject>>, kube::Error> {
-    let cached = inner.watches.get(&target.object);
-    let written = inner.written(&target.object).map(|written| written.object);
-    match (cached, written) {
-        (Some(cached), None) => Ok(Some(cached)),
-        (Some(cached), Some(written)) => match (revision(&cached), revision(&written)) {
-            (Some(heard), Some(known)) if heard >= known => Ok(Some(cached)),
-            (Some(_), Some(_)) => Ok(Some(written)),
-            _ => fetch(inner, target).await,
-        },
-        (None, _) => fetch(inner, target).await,
+    let Some(cached) = inner.watches.get(&target.object) else { return fetch(inner, target).await };
+    let Some(written) = inner.written(&target.object) else { return Ok(Some(cached)) };
+    match (revision(&cached), written.version, written.object) {
+        (Some(heard), Some(known), _) if heard >= known => {
+            inner.heard(&target.object);
+            Ok(Some(cached))
+        }
+        (Some(_), Some(_), Some(written)) => Ok(Some(written)),
+        _ => fetch(inner, target).await,
     }
 }
 

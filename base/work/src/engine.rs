@@ -47,8 +47,8 @@ pub struct Work {
     pub generation: i64,
     /// Copied to the record of what was applied.
     pub labels: BTreeMap<String, String>,
-    /// What is wanted.
-    pub spec: ManifestWorkSpec,
+    /// What is wanted. It is shared: the engine remembers what it applied for as long as that stands.
+    pub spec: Arc<ManifestWorkSpec>,
     /// What was wanted when it was last applied, by an agent that has not done so since it started: what that said and
     /// `spec` does not goes.
     pub previous: Option<Arc<ManifestWorkSpec>>,
@@ -83,8 +83,18 @@ pub(crate) struct Inner {
 /// What was wanted of an object when it was last written, and what it was then.
 #[derive(Clone)]
 pub(crate) struct Written {
-    pub(crate) manifest: Arc<Value>,
-    pub(crate) object: Arc<DynamicObject>,
+    pub(crate) manifest: Manifest,
+    /// The version that came of it.
+    pub(crate) version: Option<u64>,
+    /// All of it, until the watch has brought it, or something newer.
+    pub(crate) object: Option<Arc<DynamicObject>>,
+}
+
+/// One of the manifests of a work; all of them are kept once.
+#[derive(Clone)]
+pub(crate) struct Manifest {
+    pub(crate) spec: Arc<ManifestWorkSpec>,
+    pub(crate) ordinal: usize,
 }
 
 // === impl Engine ===
@@ -155,6 +165,14 @@ impl fmt::Debug for Engine {
 impl fmt::Debug for Options {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_struct("Options").field("hub", &self.hub).finish_non_exhaustive()
+    }
+}
+
+// === impl Manifest ===
+
+impl Manifest {
+    pub(crate) fn get(&self) -> Option<&Value> {
+        self.spec.workload.manifests.get(self.ordinal)
     }
 }
 
@@ -231,6 +249,20 @@ impl Inner {
 
     pub(crate) fn remember(&self, object: &ObjectId, written: Written) {
         self.lock().insert(object.clone(), written);
+    }
+
+    /// The watch has brought what was written.
+    pub(crate) fn heard(&self, object: &ObjectId) {
+        if let Some(written) = self.lock().get_mut(object) {
+            written.object = None;
+        }
+    }
+
+    /// The same is wanted of an object by another version of its work, whose former one need not be kept for it.
+    pub(crate) fn still_wanted(&self, object: &ObjectId, manifest: Manifest) {
+        if let Some(written) = self.lock().get_mut(object) {
+            written.manifest = manifest;
+        }
     }
 
     pub(crate) fn forget(&self, object: &ObjectId) {

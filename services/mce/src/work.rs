@@ -71,7 +71,7 @@ impl Works {
             name: key.name.clone(),
             generation: work.metadata.generation.unwrap_or_default(),
             labels: work.labels().clone(),
-            spec: work.spec.clone(),
+            spec: work.spec.clone().into(),
             previous: None,
         };
         let applied = self.engine.apply(&wanted, &before).await;

@@ -65,7 +65,7 @@ pub(crate) fn work(manifests: Value, configs: Value) -> Work {
         serde_json::from_value(json!({"workload": {"manifests": manifests}, "manifestConfigs": configs}))
             .unwrap();
     let labels = [("api.openshift.com/id".to_owned(), "abc".to_owned())].into();
-    Work { name: "one".to_owned(), generation: 1, labels, spec, previous: None }
+    Work { name: "one".to_owned(), generation: 1, labels, spec: spec.into(), previous: None }
 }
 
 pub(crate) fn config_map(name: &str, value: &str) -> Value {
@@ -125,7 +125,7 @@ async fn work_is_applied_repaired_changed_and_removed() {
 
     // A new version lists something else.
     wanted.generation = 2;
-    wanted.spec.workload.manifests = vec![config_map("a", "2"), config_map("b", "1")];
+    Arc::make_mut(&mut wanted.spec).workload.manifests = vec![config_map("a", "2"), config_map("b", "1")];
     agent.apply(&wanted).await;
     assert_eq!(maps.get("a").await.unwrap().data.unwrap()["k"], "2");
     assert!(maps.get_opt("b").await.unwrap().is_some());
@@ -185,7 +185,8 @@ async fn strategies_decide_what_is_written() {
     assert!(maps.get_opt("read").await.unwrap().is_none());
 
     wanted.generation = 2;
-    wanted.spec.workload.manifests = ["once", "read", "server"].map(|name| config_map(name, "2")).to_vec();
+    Arc::make_mut(&mut wanted.spec).workload.manifests =
+        ["once", "read", "server"].map(|name| config_map(name, "2")).to_vec();
     agent.apply(&wanted).await;
     let value = async |name: &str| maps.get(name).await.unwrap().data.unwrap()["k"].clone();
     assert_eq!(value("once").await, "1");
@@ -252,7 +253,7 @@ async fn work_with_an_executor_is_applied_as_far_as_that_account_may() {
         json!([config_map("mine", "1"), role("fair", &["configmaps"]), role("unfair", &["secrets"])]),
         json!([]),
     );
-    work.spec.other.insert(
+    Arc::make_mut(&mut work.spec).other.insert(
         "executor".to_owned(),
         json!({"subject": {"type": "ServiceAccount", "serviceAccount": {"namespace": "default", "name": "helper"}}}),
     );

@@ -1,5 +1,7 @@
 //! Fields that a work leaves to others.
 
+use std::sync::Arc;
+
 use k8s_openapi::api::apps::v1::Deployment;
 use kube::Api;
 use kube::api::{Patch, PatchParams};
@@ -44,7 +46,7 @@ async fn what_is_left_to_others_stays_as_they_set_it() {
         found(&deployments.get("d").await.unwrap())
     };
     assert_eq!(apply(&wanted).await, (2, "one".to_owned()));
-    wanted.spec.workload.manifests = vec![deployment(3, "two")];
+    Arc::make_mut(&mut wanted.spec).workload.manifests = vec![deployment(3, "two")];
     assert_eq!(apply(&wanted).await, (2, "two".to_owned()), "it is there, so that part is left");
 
     scale(&deployments, json!({"spec": {"replicas": 5}})).await;
@@ -69,10 +71,10 @@ async fn what_others_changed_is_taken_back_by_a_new_version_only() {
     assert_eq!(apply(&wanted).await, (2, "one".to_owned()));
     scale(&deployments, json!({"spec": {"replicas": 5}})).await;
     assert_eq!(apply(&wanted).await, (5, "one".to_owned()));
-    wanted.spec.workload.manifests = vec![deployment(3, "one")];
+    Arc::make_mut(&mut wanted.spec).workload.manifests = vec![deployment(3, "one")];
     assert_eq!(apply(&wanted).await, (3, "one".to_owned()));
 
-    wanted.spec.manifest_configs = serde_json::from_value(leaving("Sometimes")).unwrap();
+    Arc::make_mut(&mut wanted.spec).manifest_configs = serde_json::from_value(leaving("Sometimes")).unwrap();
     let status = Agent::of(&cluster).apply(&wanted).await;
     let applied = pilothouse_crds::find_condition(&status.resource_status.manifests[0].conditions, "Applied");
     assert!(applied.unwrap().message.contains("ignoreFields knows no condition `Sometimes`"), "{status:?}");

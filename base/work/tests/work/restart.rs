@@ -1,7 +1,5 @@
 //! An agent that has forgotten everything but what it was last told.
 
-use std::sync::Arc;
-
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
 use serde_json::json;
@@ -19,7 +17,7 @@ async fn what_was_said_before_a_restart_and_is_no_longer_said_goes() {
     let version = maps.get("a").await.unwrap().metadata.resource_version;
 
     let mut again = work(json!([before]), json!([]));
-    again.previous = Some(Arc::new(again.spec.clone()));
+    again.previous = Some(again.spec.clone());
     Agent::of(&cluster).apply(&again).await;
     assert_eq!(maps.get("a").await.unwrap().metadata.resource_version, version, "nothing has changed");
 

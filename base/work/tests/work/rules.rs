@@ -1,5 +1,7 @@
 //! Conditions that works ask for.
 
+use std::sync::Arc;
+
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
@@ -39,7 +41,7 @@ async fn expressions_over_an_object_are_conditions_of_its_work() {
     assert_eq!(find_condition(of_manifest, "Odd").unwrap().reason, "ConditionRuleExpressionError");
 
     wanted.generation = 2;
-    wanted.spec.workload.manifests = vec![config_map("a", "2")];
+    Arc::make_mut(&mut wanted.spec).workload.manifests = vec![config_map("a", "2")];
     let status = agent.engine.apply(&wanted, &status).await.unwrap();
     assert_eq!(said(&status, "Ready"), Some((ConditionStatus::True, aggregated)));
 }

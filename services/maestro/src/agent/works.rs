@@ -59,7 +59,7 @@ impl Reconcile for Applying {
             name: held.name.clone(),
             generation: i64::from(held.generation),
             labels: held.labels.clone(),
-            spec: (*held.spec).clone(),
+            spec: held.spec.clone(),
             previous: held.applied.clone(),
         };
         fault::point("maestro-agent.apply.before");
