@@ -4,6 +4,7 @@
 //! contain Kubernetes secrets; they are sealed.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Deref;
 
 use jiff::Timestamp;
 use pilothouse_store::{
@@ -12,16 +13,20 @@ use pilothouse_store::{
 };
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 use uuid::Uuid;
 
 use crate::server::stored_event::StoredEvent;
 
+/// Where a bundle has its manifests, with all that is secret in it.
+const MANIFESTS: &str = "/payload/data";
 /// Bundles that are read at once where all are gone through.
 const SCANNED: usize = 100;
 
-/// A bundle.
+/// A bundle, with its manifests, or referring to them in the text that it was read from.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct Resource {
+#[serde(bound(serialize = "D: Serialize", deserialize = "D: Deserialize<'de>"))]
+pub(super) struct Resource<D: Deref<Target = RawValue> = Box<RawValue>> {
     pub(super) id: String,
     pub(super) name: String,
     pub(super) source: String,
@@ -32,11 +37,14 @@ pub(super) struct Resource {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) deleted_at: Option<Timestamp>,
     /// The source's event.
-    pub(super) payload: StoredEvent,
+    pub(super) payload: StoredEvent<D>,
     /// The agent's last event.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) status: Option<StoredEvent>,
+    pub(super) status: Option<StoredEvent<D>>,
 }
+
+/// A bundle in the text that it was read from. Its manifests may be sealed.
+pub(super) type Seen<'a> = Resource<&'a RawValue>;
 
 /// A note that a bundle has to be sent. It has the bundle's id: what is sent is the bundle as it is then.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -92,11 +100,12 @@ fn resources() -> Container {
         .with_index("source", "/source")
         // Under `name=value`, whichever labels there are.
         .with_index("label", "/payload/metadata/labels/*")
-        .with_secret("/payload/data")
+        .with_secret(MANIFESTS)
 }
 
+/// Without an index: a note is written and removed with every bundle, and all that there are at a time are few.
 fn notes() -> Container {
-    Container::new("notes").with_index("consumer", "/consumer")
+    Container::new("notes")
 }
 
 fn replicas() -> Container {
@@ -160,9 +169,8 @@ impl Records {
     }
 
     /// A bundle as it was at a revision.
-    pub(super) async fn resource_at(&self, id: &DocumentId, at: Revision) -> Result<Option<Resource>, Error> {
-        let found = self.store.get_at(&self.resources, &self.partition, id, at).await?;
-        found.map(|document| document.parse()).transpose()
+    pub(super) async fn resource_at(&self, id: &DocumentId, at: Revision) -> Result<Option<Document>, Error> {
+        self.store.get_at(&self.resources, &self.partition, id, at).await
     }
 
     /// Shows all bundles that an index has under a value, or all there are, in the order of their ids, and holds only a few
@@ -170,13 +178,13 @@ impl Records {
     pub(super) async fn scan(
         &self,
         matching: Option<(&str, &str)>,
-        mut show: impl FnMut(Resource),
+        mut show: impl FnMut(Seen<'_>),
     ) -> Result<Revision, Error> {
         let query = self.of(matching).limit(SCANNED).sealed();
         let mut page = self.store.list(query.clone()).await?;
         loop {
             for document in &page.documents {
-                show(document.parse()?);
+                show(document.view()?);
             }
             match page.next {
                 None => return Ok(page.revision),
@@ -193,16 +201,18 @@ impl Records {
         self.store.ids(self.of(matching)).await
     }
 
-    /// Shows so many of those bundles as they were at a moment, from behind one of them on, a few at a time.
+    /// Shows so many of those bundles as they were at a moment, from behind one of them on, a few at a time, and the manifests of
+    /// each as JSON.
     pub(super) async fn show(
         &self,
         matching: Option<(&str, &str)>,
         at: Revision,
         behind: Option<&DocumentId>,
         mut count: usize,
-        mut show: impl FnMut(&Resource),
+        mut show: impl FnMut(&Seen<'_>, Option<&str>),
     ) -> Result<(), Error> {
-        let mut query = self.of(matching).at(at);
+        // Most of a bundle are its manifests. They are opened by themselves, and never made part of it.
+        let mut query = self.of(matching).at(at).sealed();
         if let Some(behind) = behind {
             query = query.from(Continue::behind(at, &self.partition, behind));
         }
@@ -210,7 +220,10 @@ impl Records {
             let page = self.store.list(query.clone().limit(count.min(SCANNED))).await?;
             count -= page.documents.len().min(count);
             for document in &page.documents {
-                show(&document.parse()?);
+                let seen: Seen<'_> = document.view()?;
+                let open = |sealed: &RawValue| self.store.unsealed_value(document, MANIFESTS, sealed.get());
+                let manifests = seen.payload.data().map(open).transpose()?;
+                show(&seen, manifests.as_deref());
             }
             match page.next {
                 None => return Ok(()),
@@ -238,12 +251,6 @@ impl Records {
         let query = Query::partition(&self.notes, &self.partition);
         self.each(query, |document| Ok((document.id.as_str().to_owned(), document.parse::<Note>()?.consumer)))
             .await
-    }
-
-    /// Ids of the bundles that have to be sent to a consumer.
-    pub(super) async fn noted_for(&self, consumer: &str) -> Result<Vec<String>, Error> {
-        let query = Query::partition(&self.notes, &self.partition).matching("consumer", consumer);
-        self.each(query, |document| Ok(document.id.as_str().to_owned())).await
     }
 
     /// The replicas that are there.

@@ -29,7 +29,7 @@ const ATTEMPTS: usize = 10;
 const LANES: usize = 16;
 /// Statuses that wait in one lane.
 const WAITING: usize = 64;
-/// How long a question is remembered that was another replica's to answer: longer than it takes to miss one.
+/// How long a question is remembered that could not be answered here: longer than it takes to miss another replica.
 const REMEMBERED: Duration = Duration::from_secs(30);
 
 #[derive(Clone, Debug)]
@@ -46,7 +46,7 @@ pub(super) struct Reports {
     pub(super) outbox: pilothouse_runtime::reconcile::Handle<String>,
 }
 
-/// Questions that were other replicas' to answer, the last of each consumer.
+/// Questions that were other replicas' to answer, or of agents that cannot be told yet; the last of each consumer.
 type Unanswered = HashMap<String, (Instant, CloudEvent)>;
 
 impl Reports {
@@ -71,7 +71,12 @@ impl Reports {
                     self.outbox.wake_all();
                     self.resync(|resync| async move { resync.ask_all().await });
                 }
-                Some(Happening::Joined(consumer)) => self.joined(consumer),
+                // What waits for it can be sent. Of all that waits, the outbox goes through what it can send; however many
+                // agents come while it does, it does so once more.
+                Some(Happening::Joined(consumer)) => {
+                    self.outbox.wake_all();
+                    self.answer_one_that_has_come(&consumer, &mut unanswered);
+                }
                 Some(Happening::Arrived(arrival)) => self.arrived(*arrival, &lanes, &mut unanswered).await,
                 Some(Happening::Refused) => self.metrics.report(Outcome::Unreadable),
             }
@@ -99,13 +104,13 @@ impl Reports {
         self.tasks.spawn("resync", OnExit::LogError, work(self.resync.clone()));
     }
 
-    /// The agent of a consumer has come to this replica: what waits for it can be sent.
-    fn joined(&self, consumer: String) {
-        let (records, outbox) = (self.records.clone(), self.outbox.clone());
-        self.tasks.spawn("joined", OnExit::LogError, async move {
-            records.noted_for(&consumer).await?.into_iter().for_each(|id| outbox.wake(id));
-            Ok(())
-        });
+    /// An agent may have asked before it could be answered: it calls twice, once to ask and once to be told, and nothing says
+    /// which of the two is heard first.
+    fn answer_one_that_has_come(&self, consumer: &str, unanswered: &mut Unanswered) {
+        let question = unanswered.remove(consumer).filter(|(at, _)| at.elapsed() < REMEMBERED);
+        if let Some((_, question)) = question {
+            self.resync(|resync| async move { resync.answer(&question).await });
+        }
     }
 
     /// Some consumers may be this replica's from now on: what waits is sent, and what may have been missed is asked for.
@@ -138,7 +143,8 @@ impl Reports {
             (Subresource::Spec, Action::ResyncRequest) => {
                 self.metrics.received(Half::spec);
                 let event = arrival.event.clone();
-                if is_others {
+                // What cannot be answered yet is answered when it can be, unless it was too long ago.
+                if is_others || !self.resync.link.reaches(&consumer) {
                     unanswered.retain(|_, (at, _)| at.elapsed() < REMEMBERED);
                     unanswered.insert(consumer, (Instant::now(), event));
                 } else {
@@ -273,9 +279,94 @@ fn is_news(resource: &Resource, event: &CloudEvent, version: i32) -> bool {
 mod tests {
     use jiff::Timestamp;
     use pilothouse_maestro_api::EventType;
+    use pilothouse_runtime::{Controller, Shutdown, reconcile};
+    use pilothouse_store::{Keyring, Location, Options, Store};
+    use prometheus_client::registry::Registry;
     use serde_json::json;
 
     use super::*;
+    use crate::link::Link;
+    use crate::server::accepted::Accepted;
+    use crate::server::outbox::Outbox;
+
+    async fn reports(link: &Link) -> Reports {
+        let catalog = crate::server::records::catalog();
+        let options = Options {
+            keyring: Some(Keyring::ephemeral().unwrap()),
+            ..Options::new(Location::memory(), catalog, Shutdown::new())
+        };
+        let records = Records::try_new(Store::open(options).await.unwrap()).unwrap();
+        let (clock, source_id) = (Clock::system(), "maestro".to_owned());
+        let metrics = Metrics::register(&mut Registry::default());
+        let outbox = Outbox {
+            records: records.clone(),
+            link: link.clone(),
+            share: Share::All,
+            clock: clock.clone(),
+            source_id: source_id.clone(),
+            metrics: metrics.clone(),
+            accepted: Accepted::default(),
+        };
+        let resync = Resync {
+            records: records.clone(),
+            link: link.clone(),
+            clock: clock.clone(),
+            source_id: source_id.clone(),
+            share: Share::All,
+            metrics: metrics.clone(),
+        };
+        Reports {
+            records,
+            clock,
+            source_id,
+            metrics,
+            resync,
+            tasks: Tasks::new("reports", Shutdown::new()),
+            share: Share::All,
+            is_broadcast: false,
+            outbox: Controller::new("outbox", outbox, reconcile::Options::default()).handle(),
+        }
+    }
+
+    #[tokio::test]
+    async fn agent_that_asks_before_it_can_be_told_is_answered_when_it_can() {
+        let (link, agents, happenings) = Link::to_agents();
+        let reports = reports(&link).await;
+        let payload = json!({"specversion": "1.0", "id": "1", "source": "cs", "type": "t",
+            "data": {"manifests": [1]}});
+        let resource = Resource {
+            id: "r".into(),
+            name: "r".into(),
+            source: "cs".into(),
+            consumer_name: "c1".into(),
+            version: 1,
+            created_at: Timestamp::UNIX_EPOCH,
+            updated_at: Timestamp::UNIX_EPOCH,
+            deleted_at: None,
+            payload: payload.into(),
+            status: None,
+        };
+        reports.records.write(&resource, Precondition::Absent).await.unwrap();
+        let tasks = reports.tasks.clone();
+        tasks.spawn("reports", OnExit::LogError, async move {
+            reports.run(happenings).await;
+            Ok(())
+        });
+        let kind = EventType::new(Subresource::Spec, Action::ResyncRequest);
+        let question = CloudEvent::new("agent", &kind, Timestamp::UNIX_EPOCH)
+            .with(extension::CLUSTER_NAME, "c1")
+            .with(extension::ORIGINAL_SOURCE, "")
+            .with_data(r#"{"resourceVersions":[]}"#);
+        agents.arrived(question).await.unwrap();
+        // Time for an answer that would be in vain.
+        for _ in 0..100 {
+            tokio::task::yield_now().await;
+        }
+        let mut seat = agents.join("c1".to_owned()).await;
+        let told = tokio::time::timeout(Duration::from_secs(60), seat.queue.recv()).await;
+        let told = told.expect("an answer").unwrap();
+        assert_eq!(told.text(extension::RESOURCE_ID).as_deref(), Some("r"));
+    }
 
     #[test]
     fn only_later_statuses_of_the_present_version_are_news() {

@@ -16,7 +16,7 @@ use tracing::{debug, info};
 use crate::link::{Link, LinkError};
 use crate::server::bundle;
 use crate::server::metrics::{Half, Metrics};
-use crate::server::records::{ConsumerRecord, Records, Resource};
+use crate::server::records::{ConsumerRecord, Records, Seen};
 use crate::server::share::Share;
 use crate::{status_hash, topic};
 
@@ -41,7 +41,7 @@ impl Resync {
         let consumers: Vec<ConsumerRecord> = self.records.all(&self.records.consumers).await?;
         let mut known: BTreeMap<String, Vec<StatusHash>> =
             consumers.into_iter().map(|consumer| (consumer.name, Vec::new())).collect();
-        let remember = |resource: Resource| {
+        let remember = |resource: Seen<'_>| {
             let status_hash = hash_of(&resource);
             let hashes = known.entry(resource.consumer_name).or_default();
             hashes.push(StatusHash { resource_id: resource.id, status_hash });
@@ -86,7 +86,7 @@ impl Resync {
         let consumer = event.required(extension::CLUSTER_NAME)?;
         let asked: ResourceVersionList = event.payload()?;
         let mut known = Vec::new();
-        let remember = |resource: Resource| known.push(Known::of(resource));
+        let remember = |resource: Seen<'_>| known.push(Known::of(resource));
         self.records.scan(Some(("consumer", &consumer)), remember).await?;
         let missed = missing(&asked, &known);
         if !missed.is_empty() {
@@ -188,7 +188,7 @@ enum Missed {
 }
 
 impl Known {
-    fn of(resource: Resource) -> Self {
+    fn of(resource: Seen<'_>) -> Self {
         let hash = StatusHash { status_hash: hash_of(&resource), resource_id: resource.id };
         Self { hash, version: resource.version, is_deleted: resource.deleted_at.is_some() }
     }
@@ -220,7 +220,7 @@ fn missing(asked: &ResourceVersionList, known: &[Known]) -> Vec<Missed> {
 }
 
 /// The hash of the status that is known of a bundle.
-pub(super) fn hash_of(resource: &Resource) -> String {
+pub(super) fn hash_of(resource: &Seen<'_>) -> String {
     let stored = resource.status.as_ref().and_then(|status| status.get("statushash")?.as_str());
     stored.unwrap_or(status_hash::EMPTY).to_owned()
 }

@@ -4,6 +4,8 @@
 //! most of it, and is kept as the text that came: most of those who pass an event on never look inside.
 
 use std::fmt;
+use std::marker::PhantomData;
+use std::ops::Deref;
 
 use bytes::Bytes;
 use pilothouse_maestro_api::{CloudEvent, InvalidEvent};
@@ -12,10 +14,11 @@ use serde::ser::{Serialize, SerializeMap as _, Serializer};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
+/// An event that has its data, or refers to it in the text that it was read from.
 #[derive(Clone, Debug)]
-pub(super) struct StoredEvent {
+pub(super) struct StoredEvent<D = Box<RawValue>> {
     attributes: Map<String, Value>,
-    data: Option<Box<RawValue>>,
+    data: Option<D>,
 }
 
 const DATA: &str = "data";
@@ -33,20 +36,22 @@ impl StoredEvent {
 
     /// As it came.
     pub(super) fn to_event(&self) -> Result<CloudEvent, InvalidEvent> {
-        let data = self.data.as_deref().map_or_else(Bytes::new, |data| data.get().to_owned().into());
+        let data = self.data().map_or_else(Bytes::new, |data| data.get().to_owned().into());
         CloudEvent::from_attributes(self.attributes.clone(), data)
     }
 
+    pub(super) fn set(&mut self, attribute: &str, value: Value) {
+        self.attributes.insert(attribute.to_owned(), value);
+    }
+}
+
+impl<D: Deref<Target = RawValue>> StoredEvent<D> {
     pub(super) fn attributes(&self) -> &Map<String, Value> {
         &self.attributes
     }
 
     pub(super) fn get(&self, attribute: &str) -> Option<&Value> {
         self.attributes.get(attribute)
-    }
-
-    pub(super) fn set(&mut self, attribute: &str, value: Value) {
-        self.attributes.insert(attribute.to_owned(), value);
     }
 
     pub(super) fn data(&self) -> Option<&RawValue> {
@@ -63,14 +68,14 @@ impl StoredEvent {
 }
 
 /// Of the same attributes and the same text.
-impl PartialEq for StoredEvent {
+impl<D: Deref<Target = RawValue>> PartialEq for StoredEvent<D> {
     fn eq(&self, other: &Self) -> bool {
         self.attributes == other.attributes
             && self.data().map(RawValue::get) == other.data().map(RawValue::get)
     }
 }
 
-impl Serialize for StoredEvent {
+impl<D: Serialize> Serialize for StoredEvent<D> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
         for (name, value) in &self.attributes {
@@ -83,18 +88,18 @@ impl Serialize for StoredEvent {
     }
 }
 
-impl<'de> Deserialize<'de> for StoredEvent {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Read;
+impl<'de, D: Deserialize<'de>> Deserialize<'de> for StoredEvent<D> {
+    fn deserialize<R: Deserializer<'de>>(deserializer: R) -> Result<Self, R::Error> {
+        struct Read<D>(PhantomData<D>);
 
-        impl<'de> Visitor<'de> for Read {
-            type Value = StoredEvent;
+        impl<'de, D: Deserialize<'de>> Visitor<'de> for Read<D> {
+            type Value = StoredEvent<D>;
 
             fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
                 formatter.write_str("an event")
             }
 
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<StoredEvent, A::Error> {
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<StoredEvent<D>, A::Error> {
                 let mut event = StoredEvent { attributes: Map::new(), data: None };
                 while let Some(name) = map.next_key::<String>()? {
                     if name == DATA {
@@ -107,7 +112,7 @@ impl<'de> Deserialize<'de> for StoredEvent {
             }
         }
 
-        deserializer.deserialize_map(Read)
+        deserializer.deserialize_map(Read(PhantomData))
     }
 }
 

@@ -22,7 +22,7 @@ use uuid::Uuid;
 use crate::server::error::Refusal;
 use crate::server::grpc::heartbeat;
 use crate::server::metrics::Metrics;
-use crate::server::records::{Records, Resource};
+use crate::server::records::{Records, Resource, Seen};
 use crate::server::resync::hash_of;
 
 /// Bundles that were asked for and not yet sent on one subscription.
@@ -108,7 +108,7 @@ impl Subscriptions {
         let known: HashMap<_, _> =
             known.status_hashes.into_iter().map(|entry| (entry.resource_id, entry.status_hash)).collect();
         let mut wanted = Vec::new();
-        let compare = |resource: Resource| {
+        let compare = |resource: Seen<'_>| {
             let differs =
                 known.is_empty() || known.get(&resource.id).is_some_and(|known| *known != hash_of(&resource));
             if resource.status.is_some() && differs {

@@ -1,35 +1,40 @@
 //! Bundles over REST. They are made by gRPC only.
 
 use std::collections::HashMap;
+use std::convert::Infallible;
+use std::ops::Deref;
 
-use axum::Json;
+use axum::body::Body;
 use axum::extract::{Path, State};
-use http::HeaderMap;
-use http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use http::header::CONTENT_TYPE;
+use http::{HeaderMap, StatusCode};
 use jiff::Timestamp;
 use pilothouse_maestro_api::{InvalidEvent, List, extension};
 use serde::Serialize;
-use serde_json::value::{RawValue, to_raw_value};
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::find::{Look, find};
 use super::list::ListQuery;
 use super::{Api, Refused, operation_id};
 use crate::server::error::Refusal;
-use crate::server::records::Resource;
-use crate::server::stored_event::StoredEvent;
+use crate::server::records::{Resource, Seen};
 
 pub(super) async fn get(
     State(api): State<Api>,
     Path(id): Path<String>,
     headers: HeaderMap,
-) -> Result<Json<Box<RawValue>>, Refused> {
+) -> Result<Response, Refused> {
     let found = async {
         let found = api.bundles.records.resource(&id).await?;
         let (_, resource) = found.ok_or(Refusal::NotFound { kind: "Resource", id })?;
-        Ok(presented(&resource)?)
+        let mut shown = Vec::new();
+        present(&resource, resource.payload.data().map(RawValue::get), &mut shown)?;
+        Ok(written([shown.into()]))
     };
-    found.await.map(Json).map_err(|refusal| Refused(refusal, operation_id(&headers)))
+    found.await.map_err(|refusal| Refused(refusal, operation_id(&headers)))
 }
 
 pub(super) async fn delete(
@@ -45,30 +50,74 @@ pub(super) async fn list(
     State(api): State<Api>,
     query: ListQuery,
     headers: HeaderMap,
-) -> Result<Json<List<Box<RawValue>>>, Refused> {
+) -> Result<Response, Refused> {
     let listed = async {
-        let mut shown = Vec::new();
-        let show = |resource: &Resource| shown.push(listed(resource, &query));
+        let mut shown = Shown::default();
+        let show = |resource: &Seen<'_>, manifests: Option<&str>| shown.add(resource, manifests, &query);
         let look = Look { columns: &COLUMNS, column, row };
         let total = find(&api.bundles.records, &api.found, &query, &look, show).await?;
-        let shown = shown.into_iter().collect::<Result<Vec<_>, _>>()?;
-        Ok(query.list("ResourceBundleList", total, shown))
+        if let Some(error) = shown.failed {
+            return Err(error.into());
+        }
+        let list = List { size: shown.count, ..query.list("ResourceBundleList", total, Vec::new()) };
+        let [head, tail] = around(&list)?;
+        Ok(written([head, shown.items.into(), tail]))
     };
-    listed.await.map(Json).map_err(|refusal| Refused(refusal, operation_id(&headers)))
+    listed.await.map_err(|refusal| Refused(refusal, operation_id(&headers)))
 }
 
-/// A bundle on a list.
-fn listed(resource: &Resource, query: &ListQuery) -> Result<Box<RawValue>, InvalidEvent> {
-    let shown = presented(resource)?;
-    if !query.is_projected() {
-        return Ok(shown);
+/// What stands before and behind the items of a list that has none yet.
+fn around(list: &List<()>) -> Result<[Bytes; 2], InvalidEvent> {
+    let mut head = serde_json::to_vec(list).map_err(InvalidEvent::Json)?;
+    // They are the last that is written of it.
+    let tail = head.split_off(head.len().saturating_sub("]}".len()));
+    Ok([head.into(), tail.into()])
+}
+
+/// An answer in JSON that is written already.
+fn written<const PARTS: usize>(parts: [Bytes; PARTS]) -> Response {
+    let parts = futures::stream::iter(parts.map(Ok::<_, Infallible>));
+    ([(CONTENT_TYPE, "application/json")], Body::from_stream(parts)).into_response()
+}
+
+/// The bundles of a page, written one after the other: a page may come to many megabytes, and is there only once.
+#[derive(Default)]
+struct Shown {
+    items: Vec<u8>,
+    count: usize,
+    /// What could not be shown.
+    failed: Option<InvalidEvent>,
+}
+
+impl Shown {
+    fn add(&mut self, resource: &Seen<'_>, manifests: Option<&str>, query: &ListQuery) {
+        if self.count > 0 {
+            self.items.push(b',');
+        }
+        self.count += 1;
+        if let Err(error) = self.write(resource, manifests, query) {
+            self.failed = Some(error);
+        }
     }
-    let shown = serde_json::from_str(shown.get()).map_err(InvalidEvent::Json)?;
-    to_raw_value(&query.project(shown)).map_err(InvalidEvent::Json)
+
+    fn write(
+        &mut self,
+        resource: &Seen<'_>,
+        manifests: Option<&str>,
+        query: &ListQuery,
+    ) -> Result<(), InvalidEvent> {
+        if !query.is_projected() {
+            return present(resource, manifests, &mut self.items);
+        }
+        let mut whole = Vec::new();
+        present(resource, manifests, &mut whole)?;
+        let whole = serde_json::from_slice(&whole).map_err(InvalidEvent::Json)?;
+        serde_json::to_writer(&mut self.items, &query.project(whole)).map_err(InvalidEvent::Json)
+    }
 }
 
 /// What a search sees. It never sees manifests: they hold secrets.
-fn row(resource: &Resource) -> Value {
+fn row(resource: &Seen<'_>) -> Value {
     json!({
         "id": resource.id, "name": resource.name, "source": resource.source,
         "consumer_name": resource.consumer_name, "version": resource.version, "type": null,
@@ -82,7 +131,7 @@ const COLUMNS: [&str; 8] =
     ["id", "name", "source", "consumer_name", "version", "created_at", "updated_at", "deleted_at"];
 
 /// What a bundle has in a column, written so that it sorts like itself.
-fn column(resource: &Resource, column: &str) -> String {
+fn column(resource: &Seen<'_>, column: &str) -> String {
     match column {
         "name" => resource.name.clone(),
         "source" => resource.source.clone(),
@@ -139,7 +188,12 @@ struct PresentedStatus<'a> {
     resource_status: Option<&'a RawValue>,
 }
 
-fn presented(resource: &Resource) -> Result<Box<RawValue>, InvalidEvent> {
+/// Writes a bundle as it is shown.
+fn present<D: Deref<Target = RawValue>>(
+    resource: &Resource<D>,
+    manifests: Option<&str>,
+    out: &mut Vec<u8>,
+) -> Result<(), InvalidEvent> {
     let metadata = resource.payload.get(extension::METADATA).filter(|metadata| metadata.is_object());
     let mut metadata = metadata.cloned();
     if let Some(metadata) = &mut metadata {
@@ -148,10 +202,10 @@ fn presented(resource: &Resource) -> Result<Box<RawValue>, InvalidEvent> {
             metadata["deletionTimestamp"] = json!(whole_second(deleted_at));
         }
     }
-    let data = parts(&resource.payload);
+    let data = parts(manifests);
     let list = |name: &str| data.get(name).copied().filter(|text| is_list_of_some(text.get()));
     let status = resource.status.as_ref().map(|status| {
-        let data = parts(status);
+        let data = parts(status.data().map(RawValue::get));
         PresentedStatus {
             observed_version: status.get(extension::RESOURCE_VERSION).map(integer).unwrap_or_default(),
             sequence_id: status.get(extension::SEQUENCE_ID).and_then(Value::as_str).unwrap_or_default(),
@@ -175,12 +229,12 @@ fn presented(resource: &Resource) -> Result<Box<RawValue>, InvalidEvent> {
         manifest_configs: list("manifestConfigs"),
         status,
     };
-    to_raw_value(&shown).map_err(InvalidEvent::Json)
+    serde_json::to_writer(out, &shown).map_err(InvalidEvent::Json)
 }
 
 /// The members of an event's data; none, if that is no object.
-fn parts(event: &StoredEvent) -> HashMap<String, &RawValue> {
-    event.data().and_then(|data| serde_json::from_str(data.get()).ok()).unwrap_or_default()
+fn parts(data: Option<&str>) -> HashMap<String, &RawValue> {
+    data.and_then(|data| serde_json::from_str(data).ok()).unwrap_or_default()
 }
 
 fn is_list_of_some(text: &str) -> bool {
@@ -196,4 +250,18 @@ fn integer(value: &Value) -> i64 {
 
 fn whole_second(at: Timestamp) -> String {
     Timestamp::from_second(at.as_second()).unwrap_or(at).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn items_are_written_into_their_list() {
+        let list = List { kind: "L".to_owned(), page: 2, size: 3, total: 9, items: Vec::new() };
+        let [head, tail] = around(&list).unwrap();
+        let whole = [&head[..], b"1,2,3", &tail[..]].concat();
+        let read: List<i32> = serde_json::from_slice(&whole).unwrap();
+        assert_eq!(read, List { kind: "L".to_owned(), page: 2, size: 3, total: 9, items: vec![1, 2, 3] });
+    }
 }

@@ -12,11 +12,12 @@ use std::time::Duration;
 
 use futures::{StreamExt, TryStreamExt};
 use pilothouse_store::{DocumentId, Error as StoreError, Revision};
+use serde_json::value::RawValue;
 use tokio::time::Instant;
 
 use super::list::ListQuery;
 use crate::server::error::Refusal;
-use crate::server::records::{Records, Resource};
+use crate::server::records::{Records, Seen};
 use crate::server::search::{self, Comparison, Expression, Field, Literal};
 
 /// How long what was found is remembered, and of how many lists.
@@ -54,18 +55,18 @@ struct Entry {
 pub(super) struct Look<'a> {
     /// What they can be ordered by.
     pub(super) columns: &'a [&'a str],
-    pub(super) column: fn(&Resource, &str) -> String,
+    pub(super) column: fn(&Seen<'_>, &str) -> String,
     /// What a search sees.
-    pub(super) row: fn(&Resource) -> serde_json::Value,
+    pub(super) row: fn(&Seen<'_>) -> serde_json::Value,
 }
 
-/// Shows the bundles of the page that was asked for, in order; how many are found in all.
+/// Shows the bundles of the page that was asked for, in order, and the manifests of each as JSON; how many are found in all.
 pub(super) async fn find(
     records: &Records,
     found: &Found,
     query: &ListQuery,
     look: &Look<'_>,
-    mut show: impl FnMut(&Resource),
+    mut show: impl FnMut(&Seen<'_>, Option<&str>),
 ) -> Result<usize, Refusal> {
     let range = query.range();
     if range.start > 0
@@ -100,7 +101,7 @@ async fn search(records: &Records, query: &ListQuery, look: &Look<'_>) -> Result
         return Ok(Snapshot { query: query_identity, revision, ids, run: Some(index), made });
     }
     let mut entries = Vec::new();
-    let show = |resource: Resource| {
+    let show = |resource: Seen<'_>| {
         if search.as_ref().is_some_and(|search| !search.selects(&(look.row)(&resource))) {
             return;
         }
@@ -123,7 +124,7 @@ async fn page(
     records: &Records,
     snapshot: &Snapshot,
     range: Range<usize>,
-    show: &mut impl FnMut(&Resource),
+    show: &mut impl FnMut(&Seen<'_>, Option<&str>),
 ) -> Result<(), StoreError> {
     let end = range.end.min(snapshot.ids.len());
     let start = range.start.min(end);
@@ -139,11 +140,12 @@ async fn page(
             async move { records.resource_at(&id, at).await }
         })
         .buffered(CONCURRENCY)
-        .try_for_each(|resource| {
-            if let Some(resource) = resource {
-                show(&resource);
-            }
-            futures::future::ok(())
+        .try_for_each(|document| {
+            futures::future::ready(document.map_or(Ok(()), |document| {
+                let seen: Seen<'_> = document.view()?;
+                show(&seen, seen.payload.data().map(RawValue::get));
+                Ok(())
+            }))
         })
         .await
 }
