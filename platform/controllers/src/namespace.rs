@@ -1,12 +1,13 @@
 //! Namespaces on their way out are emptied.
 //!
 //! Pods go first, so that nothing runs on without its secrets, network and account; when the last has ended, all the rest.
-//! The inventory says when that is worth another look, but only the server's own lists say that a namespace is
-//! empty: it is finalized after a pass that found nothing of any resource.
+//! The inventory says what there is to delete, so that a namespace with objects of five resources is not asked about all
+//! sixty each time one of them goes. But only the server's own lists say that a namespace is empty: once the inventory knows of
+//! nothing more, every resource is listed, and the namespace is finalized if that left nothing.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt::Write;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures::{StreamExt, TryStreamExt, stream};
@@ -20,7 +21,7 @@ use pilothouse_runtime::{Clock, Next, Reconcile, TaskError};
 use serde_json::json;
 use tracing::{debug, info};
 
-use crate::calls::{CallError, PATCH, POST, required, tolerant};
+use crate::calls::{CallError, PATCH, POST, tolerant};
 use crate::discovery::{Resource, Resources};
 use crate::inventory::{Inventory, Remaining, full_name};
 use crate::metrics::Metrics;
@@ -30,8 +31,14 @@ use crate::watches::Caches;
 /// When to look again for the resource of a new definition.
 const NOT_SERVED_YET: Duration = Duration::from_secs(1);
 
+/// When to look again for what the inventory does not hear of, and what something holds.
+const HELD: Duration = Duration::from_secs(5);
+
 /// The finalizer in a namespace's spec that stands for its content.
 const KUBERNETES: &str = "kubernetes";
+
+/// What goes first.
+const PODS: &str = "pods";
 
 /// How many resources are emptied at once.
 const CONCURRENCY: usize = 8;
@@ -43,14 +50,16 @@ pub(crate) struct Emptier {
     resources: Resources,
     clock: Clock,
     metrics: Metrics,
+    /// The uids of namespaces that were let go and that the cache still shows.
+    finalized: Mutex<HashMap<ObjectKey, String>>,
 }
 
 /// The next thing to do for a namespace that is being deleted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 enum Step {
-    /// Delete the pods, and wait.
-    Pods,
-    /// Delete everything, and if there was nothing, let the namespace go.
+    /// Delete all objects of these resources, and wait.
+    Delete(Vec<String>),
+    /// Nothing is known to be left: look at everything, and if nothing is, let the namespace go.
     Everything,
     /// Everything was asked to go already; wait for what is left.
     Wait,
@@ -59,13 +68,16 @@ enum Step {
 // === planning ===
 
 fn plan(remaining: &[Remaining]) -> Step {
-    let waits = |remaining: &Remaining| remaining.deleting == remaining.objects;
-    match remaining.iter().find(|remaining| remaining.resource == "pods") {
-        Some(pods) if waits(pods) => Step::Wait,
-        Some(_) => Step::Pods,
-        None if !remaining.is_empty() && remaining.iter().all(waits) => Step::Wait,
-        None => Step::Everything,
+    if remaining.is_empty() {
+        return Step::Everything;
     }
+    let has_pods = remaining.iter().any(|remaining| remaining.resource == PODS);
+    let due = remaining
+        .iter()
+        .filter(|remaining| !has_pods || remaining.resource == PODS)
+        .filter(|remaining| remaining.deleting < remaining.objects);
+    let due: Vec<_> = due.map(|remaining| remaining.resource.clone()).collect();
+    if due.is_empty() { Step::Wait } else { Step::Delete(due) }
 }
 
 /// What keeps a namespace, as conditions.
@@ -141,45 +153,69 @@ impl Emptier {
         clock: Clock,
         metrics: Metrics,
     ) -> Self {
-        Self { client, caches, inventory, resources, clock, metrics }
+        Self { client, caches, inventory, resources, clock, metrics, finalized: Mutex::default() }
     }
 
-    /// Deletes everything there is. Answers how many resources had something.
+    /// Deletes what is known to be there.
+    async fn delete_known(&self, namespace: &str, names: &[String]) -> Result<(), CallError> {
+        let resources = self.resources.all();
+        let known: Vec<_> = resources
+            .iter()
+            .filter(|resource| resource.namespaced && names.contains(&full_name(&resource.api)))
+            .cloned()
+            .collect();
+        stream::iter(known)
+            .map(|resource| async move { self.delete_all(namespace, &resource).await })
+            .buffer_unordered(CONCURRENCY)
+            .try_collect()
+            .await
+    }
+
+    /// Deletes whatever there may be. Answers how many resources have objects all the same.
     async fn delete_everything(&self, namespace: &str) -> Result<usize, CallError> {
         let resources = self.resources.all();
         let namespaced: Vec<_> = resources.iter().filter(|resource| resource.namespaced).cloned().collect();
         stream::iter(namespaced)
-            .map(|resource| async move { self.delete_all(namespace, &resource).await })
+            .map(|resource| async move {
+                if !self.has_any(namespace, &resource).await? {
+                    return Ok(false);
+                }
+                self.delete_all(namespace, &resource).await?;
+                // Most objects go at once, and nobody tells of those that the inventory does not hear of.
+                self.has_any(namespace, &resource).await
+            })
             .buffer_unordered(CONCURRENCY)
-            .try_fold(0, |found, had| async move { Ok(found + usize::from(had)) })
+            .try_fold(0, |left, has| async move { Ok(left + usize::from(has)) })
             .await
     }
 
-    /// Deletes all objects of one resource. Answers whether there were any.
-    async fn delete_all(&self, namespace: &str, resource: &Resource) -> Result<bool, CallError> {
+    /// Whether the server has objects of a resource.
+    async fn has_any(&self, namespace: &str, resource: &Resource) -> Result<bool, CallError> {
+        let api = resource.api(&self.client, Some(namespace));
+        let one = ListParams::default().limit(1);
+        let what = format!("list {}", full_name(&resource.api));
+        // `None`: not served any more.
+        let list = tolerant(what, api.list(&one)).await?;
+        Ok(list.is_some_and(|list| !list.items.is_empty()))
+    }
+
+    /// Deletes all objects of one resource.
+    async fn delete_all(&self, namespace: &str, resource: &Resource) -> Result<(), CallError> {
         let api = resource.api(&self.client, Some(namespace));
         let name = full_name(&resource.api);
-        let one = ListParams::default().limit(1);
-        // `None`: not served any more.
-        let Some(list) = tolerant(format!("list {name}"), api.list(&one)).await? else {
-            return Ok(false);
-        };
-        if list.items.is_empty() {
-            return Ok(false);
-        }
         let params = DeleteParams::background();
         if resource.deletes_collections {
             let all = ListParams::default();
             let call = api.delete_collection(&params, &all);
             tolerant(format!("delete all {name}"), call).await?;
-        } else {
-            let all = required(format!("list {name}"), api.list(&ListParams::default())).await?;
-            for object in all.items {
-                let object = object.metadata.name.unwrap_or_default();
-                tolerant(format!("delete {name} {object}"), api.delete(&object, &params)).await?;
-            }
+            return Ok(());
         }
-        Ok(true)
+        let all = tolerant(format!("list {name}"), api.list(&ListParams::default())).await?;
+        for object in all.into_iter().flat_map(|list| list.items) {
+            let object = object.metadata.name.unwrap_or_default();
+            tolerant(format!("delete {name} {object}"), api.delete(&object, &params)).await?;
+        }
+        Ok(())
     }
 
     /// Whether a definition is so new that its resource is not found yet. One that is not served in time never is.
@@ -209,8 +245,14 @@ impl Emptier {
         if tolerant(what, call).await?.is_some() {
             info!(namespace = name, "namespace is empty");
             self.metrics.namespaces_emptied.inc();
+            let uid = namespace.metadata.uid.unwrap_or_default();
+            self.finalized().insert(ObjectKey::cluster(name), uid);
         }
         Ok(())
+    }
+
+    fn finalized(&self) -> MutexGuard<'_, HashMap<ObjectKey, String>> {
+        self.finalized.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn report(&self, namespace: &Namespace, name: &str) -> Result<(), CallError> {
@@ -237,21 +279,30 @@ impl Reconcile for Emptier {
     }
 
     async fn reconcile(&self, key: &ObjectKey) -> Result<Next, TaskError> {
-        let Some(namespace) = self.caches.namespaces.get(key) else { return Ok(Next::Done) };
+        let Some(namespace) = self.caches.namespaces.get(key) else {
+            self.finalized().remove(key);
+            return Ok(Next::Done);
+        };
         let finalizers = namespace.spec.iter().flat_map(|spec| spec.finalizers.iter().flatten());
         if !is_deleting(&namespace.metadata) || !finalizers.into_iter().any(|name| name == KUBERNETES) {
+            return Ok(Next::Done);
+        }
+        if self.finalized().get(key) == namespace.metadata.uid.as_ref() {
+            // The cache is behind.
             return Ok(Next::Done);
         }
         let remaining = self.inventory.remaining(&key.name);
         let step = plan(&remaining);
         debug!(?step, resources = remaining.len(), "namespace is being deleted");
         match step {
-            Step::Pods => {
-                let resources = self.resources.all();
-                let pods = resources.iter().find(|resource| full_name(&resource.api) == "pods");
-                if let Some(pods) = pods {
-                    self.delete_all(&key.name, pods).await?;
-                }
+            // Whatever goes, or is held, wakes this again.
+            Step::Delete(resources) => {
+                self.delete_known(&key.name, &resources).await?;
+                Ok(Next::Done)
+            }
+            Step::Wait => {
+                self.report(&namespace, &key.name).await?;
+                Ok(Next::Done)
             }
             Step::Everything => {
                 // A resource that nobody has heard of yet may have objects all the same.
@@ -262,12 +313,10 @@ impl Reconcile for Emptier {
                     self.finalize(&namespace).await?;
                     return Ok(Next::Done);
                 }
+                self.report(&namespace, &key.name).await?;
+                Ok(Next::After(HELD))
             }
-            Step::Wait => {}
         }
-        // Whatever goes wakes this again.
-        self.report(&namespace, &key.name).await?;
-        Ok(Next::Done)
     }
 }
 
@@ -285,13 +334,14 @@ mod tests {
     fn pods_go_first_and_nothing_is_asked_twice() {
         let (pods, ending_pods) = (remaining("pods", 2, 1), remaining("pods", 1, 1));
         let (secrets, held) = (remaining("secrets", 2, 1), remaining("secrets", 1, 1));
+        let delete = |names: &[&str]| Step::Delete(names.iter().map(|name| (*name).to_owned()).collect());
         for (remaining, expected) in [
             (vec![], Step::Everything),
-            (vec![pods, secrets.clone()], Step::Pods),
+            (vec![pods, secrets.clone()], delete(&["pods"])),
             (vec![ending_pods, secrets.clone()], Step::Wait),
-            (vec![secrets.clone()], Step::Everything),
+            (vec![secrets.clone()], delete(&["secrets"])),
             (vec![held.clone()], Step::Wait),
-            (vec![held, secrets], Step::Everything),
+            (vec![held, secrets], delete(&["secrets"])),
         ] {
             assert_eq!(plan(&remaining), expected, "{remaining:?}");
         }

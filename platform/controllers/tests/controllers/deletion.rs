@@ -1,7 +1,9 @@
 //! What goes with what.
 
+use std::collections::BTreeMap;
+
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
-use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod, Secret};
+use k8s_openapi::api::core::v1::{ConfigMap, Event, Namespace, Pod, Secret};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams, Patch, PostParams};
 use kube::{Api, ResourceExt};
@@ -127,6 +129,51 @@ async fn namespace_is_emptied_of_everything_custom_resources_included(cluster: C
     let release = Patch::Merge(json!({ "metadata": { "finalizers": null } }));
     objects.patch("one", &Default::default(), &release).await.unwrap();
     gone(&namespaces, "doomed").await;
+    cluster.stop().await;
+}
+
+/// Every resource has to be asked about, but not again for every object that goes.
+#[tokio::test(flavor = "multi_thread")]
+async fn namespace_is_asked_about_each_resource_once() {
+    let (cluster, asked) = Cluster::start_counting().await;
+    cluster.namespace("doomed").await;
+    let secrets: Api<Secret> = Api::namespaced(cluster.client.clone(), "doomed");
+    for number in 0..10 {
+        let secret = serde_json::from_value(json!({ "metadata": { "name": format!("s{number}") } })).unwrap();
+        secrets.create(&PostParams::default(), &secret).await.unwrap();
+    }
+    let events: Api<Event> = Api::namespaced(cluster.client.clone(), "doomed");
+    let event = json!({ "metadata": { "name": "e" }, "involvedObject": { "namespace": "doomed" } });
+    events.create(&PostParams::default(), &serde_json::from_value(event).unwrap()).await.unwrap();
+    let maps: Api<ConfigMap> = Api::namespaced(cluster.client.clone(), "doomed");
+    eventually("the namespace has what every one has", || async {
+        let found = maps.list(&ListParams::default()).await.unwrap().items.len();
+        if found == 1 { Ok(()) } else { Err(format!("{found} config maps")) }
+    })
+    .await;
+    cluster.at_rest().await;
+    asked.lock().unwrap().clear();
+
+    let namespaces: Api<Namespace> = Api::all(cluster.client.clone());
+    namespaces.delete("doomed", &Default::default()).await.unwrap();
+    gone(&namespaces, "doomed").await;
+    cluster.at_rest().await;
+    let mut lists: BTreeMap<String, usize> = BTreeMap::new();
+    let mut writes = 0;
+    for line in asked.lock().unwrap().iter() {
+        let Some((method, path)) = line.split_once(' ') else { continue };
+        let Some((_, resource)) = path.split_once("/namespaces/doomed/") else { continue };
+        match method {
+            "GET" if !resource.contains('/') => *lists.entry(path.to_owned()).or_default() += 1,
+            "PATCH" => writes += 1,
+            _ => {}
+        }
+    }
+    assert!(lists.len() > 20, "{lists:?}");
+    // Nobody tells of events: they are looked for again after they were deleted.
+    let more = lists.iter().filter(|(path, count)| **count > 1 + usize::from(path.ends_with("/events")));
+    assert_eq!(more.collect::<Vec<_>>(), []);
+    assert_eq!(writes, 0, "nothing was held, so there was nothing to say");
     cluster.stop().await;
 }
 

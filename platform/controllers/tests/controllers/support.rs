@@ -3,6 +3,7 @@
 use std::fmt::Debug;
 use std::future::Future;
 use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -34,6 +35,9 @@ pub(crate) const AUTHORITY: &str = "-----BEGIN CERTIFICATE-----\ntest\n-----END 
 
 /// Where the controllers say that the API server is.
 pub(crate) const SERVER: &str = "https://api.example.com:6443";
+
+/// What somebody asked a server for: method and path.
+pub(crate) type Asked = Arc<Mutex<Vec<String>>>;
 
 pub(crate) struct Cluster {
     pub(crate) client: Client,
@@ -103,6 +107,28 @@ impl Cluster {
     }
 
     async fn start_on(server: Server) -> Self {
+        Self::start_with(server, |client| client).await
+    }
+
+    /// On our API server, with what the controllers ask it for: method and path.
+    pub(crate) async fn start_counting() -> (Self, Asked) {
+        let server = testing::Cluster::start(testing::Options::default()).await.unwrap();
+        let asked = Asked::default();
+        let noting = asked.clone();
+        let cluster = Self::start_with(Server::Ours(server), move |client| {
+            let service = tower::service_fn(move |request: http::Request<kube::client::Body>| {
+                let line = format!("{} {}", request.method(), request.uri().path());
+                noting.lock().unwrap().push(line);
+                let client = client.clone();
+                async move { client.send(request).await }
+            });
+            Client::new(service, NAMESPACE)
+        })
+        .await;
+        (cluster, asked)
+    }
+
+    async fn start_with(server: Server, controllers: impl FnOnce(Client) -> Client) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let shutdown = Shutdown::new();
         let tasks = Tasks::new("test", shutdown.clone());
@@ -113,7 +139,7 @@ impl Cluster {
         let config = Config { cluster_cidr: Some("10.132.0.0/14".to_owned()), ..Config::default() };
         let time = clock.clone();
         let deps = Deps {
-            client: client.clone(),
+            client: controllers(client.clone()),
             clock,
             root_authority_pem: AUTHORITY.to_owned(),
             signing_authority: Some(signing_authority(server.authority())),
