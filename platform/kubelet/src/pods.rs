@@ -5,7 +5,7 @@
 //! kubelet that begins anew [finds](Pods::adopt) every pod again; and a shim starts an attempt of a container once,
 //! however often it is asked, so nothing runs twice.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -32,6 +32,7 @@ mod etc;
 mod events;
 mod hooks;
 mod local;
+mod locals;
 mod objects;
 pub(crate) mod plan;
 mod probes;
@@ -52,6 +53,7 @@ mod watching;
 
 use events::Events;
 pub(crate) use local::Local;
+use locals::Locals;
 use referenced::Referenced;
 pub(crate) use volumes::{host_path, is_below};
 
@@ -91,8 +93,7 @@ struct Inner {
     events: Events,
     referenced: Referenced,
     pool: Mutex<Pool>,
-    /// By uid.
-    locals: Mutex<HashMap<String, Arc<Local>>>,
+    locals: Mutex<Locals>,
     waker: Waker,
     stopping: AtomicBool,
 }
@@ -159,17 +160,17 @@ impl Pods {
         self.inner.pool.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn locals(&self) -> MutexGuard<'_, HashMap<String, Arc<Local>>> {
+    fn locals(&self) -> MutexGuard<'_, Locals> {
         self.inner.locals.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// All pods of this name there is something of here; more than one while a new one replaces an old one.
     pub(crate) fn locals_of(&self, key: &ObjectKey) -> Vec<Arc<Local>> {
-        self.locals().values().filter(|local| local.record().key() == *key).cloned().collect()
+        self.locals().named(key)
     }
 
     pub(crate) fn all_locals(&self) -> Vec<Arc<Local>> {
-        self.locals().values().cloned().collect()
+        self.locals().all()
     }
 
     fn node_address(&self) -> Ipv4Addr {

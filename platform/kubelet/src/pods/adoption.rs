@@ -45,9 +45,9 @@ impl Pods {
                 }
                 None => local.update_record(Record::forget_network).map_err(unreadable)?,
             }
-            self.locals().insert(record.uid, local);
+            self.locals().insert(local);
         }
-        self.around().cgroups.remove_others(&self.locals().keys().cloned().collect());
+        self.around().cgroups.remove_others(&self.locals().uids().cloned().collect());
         Ok(())
     }
 

@@ -263,7 +263,7 @@ impl Pods {
         let folder = record::folder(&self.around().config.root).join(&uid);
         record.write(&folder)?;
         let local = Arc::new(Local::new(folder, record));
-        self.locals().insert(uid, local.clone());
+        self.locals().insert(local.clone());
         Ok(local)
     }
 
