@@ -15,11 +15,12 @@ use pilothouse_informer::ObjectKey;
 use serde_json::{Value, json};
 use tracing::{debug, info};
 
-use crate::engine::{Inner, Manifest, Work, Written};
+use crate::engine::{Inner, Work};
 use crate::executor::Executor;
 use crate::ignore::{HASH, Ignored};
 use crate::object::{Named, ObjectId, Served};
 use crate::status::{Outcome, Presence, assemble};
+use crate::written::Newest;
 use crate::{Error, feedback, merge, owner, remove, rule};
 
 /// How often a write is tried against others who change the same object.
@@ -28,8 +29,6 @@ const ATTEMPTS: usize = 5;
 /// A manifest whose resource is known.
 struct Target<'a> {
     manifest: &'a Value,
-    /// The same, to be kept.
-    kept: Manifest,
     /// The same, as it was last applied by an agent before this one.
     before: Option<&'a Value>,
     served: Served,
@@ -181,8 +180,7 @@ async fn resolve<'a>(
         let before = Named::of(before).ok().filter(|before| before.kind == named.kind);
         before.is_some_and(|before| served.object(&before) == object)
     });
-    let kept = Manifest { spec: spec.clone(), ordinal };
-    Ok((meta, Target { manifest, kept, before, served, object, strategy, ignored, owned }))
+    Ok((meta, Target { manifest, before, served, object, strategy, ignored, owned }))
 }
 
 /// The first configuration that is about an object and says something of the kind asked for.
@@ -299,10 +297,13 @@ async fn write(
         }
         UpdateStrategyType::Update | UpdateStrategyType::ServerSideApply => {
             let present = serde_json::to_value(&*live).map_err(kube::Error::SerdeError)?;
-            let written = inner.written(&target.object);
-            let before = written.as_ref().and_then(|written| written.manifest.get()).or(target.before);
+            let written = inner.written.manifest(&target.object);
             let (is_known, is_satisfied) = if target.ignored.is_empty() {
-                (before == Some(target.manifest), merge::is_satisfied(target.manifest, &present))
+                let is_known = match &written {
+                    Some(written) => written.is(target.manifest),
+                    None => target.before == Some(target.manifest),
+                };
+                (is_known, merge::is_satisfied(target.manifest, &present))
             } else {
                 // The object itself says what was applied last.
                 let known = live.annotations().get(HASH);
@@ -310,14 +311,14 @@ async fn write(
                 (is_known, merge::is_satisfied(&target.ignored.compared(target.manifest), &present))
             };
             if is_known && is_satisfied && references.is_none() {
-                inner.still_wanted(&target.object, target.kept.clone());
                 return Ok(Some(live));
             }
             if strategy == UpdateStrategyType::ServerSideApply {
                 let applied = server_side_apply(inner, target, reference, Some(&live)).await?;
                 return Ok(Some(keep(inner, target, applied, "applied an object")));
             }
-            let merged = merge::overlay(target.manifest, before, &present);
+            let written = written.and_then(|written| written.read());
+            let merged = merge::overlay(target.manifest, written.as_ref().or(target.before), &present);
             if references.is_none() && merged == present {
                 return Ok(Some(keep(inner, target, (*live).clone(), "found an object as it should be")));
             }
@@ -381,34 +382,22 @@ fn desired(
 fn keep(inner: &Inner, target: &Target<'_>, object: DynamicObject, done: &'static str) -> Arc<DynamicObject> {
     info!(object = %target.object, version = object.metadata.resource_version, "{done}");
     let object = Arc::new(object);
-    let written =
-        Written { manifest: target.kept.clone(), version: revision(&object), object: Some(object.clone()) };
-    inner.remember(&target.object, written);
+    inner.written.put(&target.object, target.manifest, &object);
     object
 }
 
 /// The object as it is, from the cache if that is not behind what was written last.
 async fn read(inner: &Inner, target: &Target<'_>) -> Result<Option<Arc<DynamicObject>>, kube::Error> {
-    let Some(cached) = inner.watches.get(&target.object) else { return fetch(inner, target).await };
-    let Some(written) = inner.written(&target.object) else { return Ok(Some(cached)) };
-    match (revision(&cached), written.version, written.object) {
-        (Some(heard), Some(known), _) if heard >= known => {
-            inner.heard(&target.object);
-            Ok(Some(cached))
-        }
-        (Some(_), Some(_), Some(written)) => Ok(Some(written)),
-        _ => fetch(inner, target).await,
+    let heard = inner.watches.get(&target.object);
+    match inner.written.newest(&target.object, heard) {
+        Newest::Known(object) => Ok(Some(object)),
+        Newest::Unknown => fetch(inner, target).await,
     }
 }
 
 async fn fetch(inner: &Inner, target: &Target<'_>) -> Result<Option<Arc<DynamicObject>>, kube::Error> {
     let api = target.served.api(&inner.client, &target.object.key);
     Ok(api.get_opt(&target.object.key.name).await?.map(Arc::new))
-}
-
-/// Versions are numbers that grow in every server there is; where one is not, the server is asked.
-fn revision(object: &DynamicObject) -> Option<u64> {
-    object.metadata.resource_version.as_deref()?.parse().ok()
 }
 
 fn kind(served: &Served) -> kube::core::GroupVersionKind {

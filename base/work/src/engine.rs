@@ -1,22 +1,21 @@
 //! The engine as its agents see it.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use kube::api::{ListParams, ObjectMeta, Patch, PatchParams, PostParams};
-use kube::core::DynamicObject;
 use kube::{Api, Client, ResourceExt};
 use pilothouse_crds::{
     AppliedManifestWork, AppliedManifestWorkSpec, AppliedResource, ConditionStatus, ManifestWorkSpec,
     ManifestWorkStatus, find_condition,
 };
 use pilothouse_runtime::{Clock, Tasks};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::mapper::Mapper;
-use crate::object::ObjectId;
 use crate::watches::Watches;
+use crate::written::Written;
 use crate::{Error, Hub, rule};
 
 /// Keeps a record until everything it lists is gone.
@@ -47,7 +46,7 @@ pub struct Work {
     pub generation: i64,
     /// Copied to the record of what was applied.
     pub labels: BTreeMap<String, String>,
-    /// What is wanted. It is shared: the engine remembers what it applied for as long as that stands.
+    /// What is wanted. A cheap handle: whoever has it need not copy it.
     pub spec: Arc<ManifestWorkSpec>,
     /// What was wanted when it was last applied, by an agent that has not done so since it started: what that said and
     /// `spec` does not goes.
@@ -76,25 +75,7 @@ pub(crate) struct Inner {
     pub(crate) mapper: Mapper,
     pub(crate) watches: Watches,
     pub(crate) json_raw_limit: usize,
-    /// What this process wrote last.
-    written: Mutex<HashMap<ObjectId, Written>>,
-}
-
-/// What was wanted of an object when it was last written, and what it was then.
-#[derive(Clone)]
-pub(crate) struct Written {
-    pub(crate) manifest: Manifest,
-    /// The version that came of it.
-    pub(crate) version: Option<u64>,
-    /// All of it, until the watch has brought it, or something newer.
-    pub(crate) object: Option<Arc<DynamicObject>>,
-}
-
-/// One of the manifests of a work; all of them are kept once.
-#[derive(Clone)]
-pub(crate) struct Manifest {
-    pub(crate) spec: Arc<ManifestWorkSpec>,
-    pub(crate) ordinal: usize,
+    pub(crate) written: Written,
 }
 
 // === impl Engine ===
@@ -111,7 +92,7 @@ impl Engine {
             mapper: Mapper::default(),
             watches,
             json_raw_limit,
-            written: Mutex::default(),
+            written: Written::default(),
         };
         Self { inner: Arc::new(inner) }
     }
@@ -165,14 +146,6 @@ impl fmt::Debug for Engine {
 impl fmt::Debug for Options {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_struct("Options").field("hub", &self.hub).finish_non_exhaustive()
-    }
-}
-
-// === impl Manifest ===
-
-impl Manifest {
-    pub(crate) fn get(&self) -> Option<&Value> {
-        self.spec.workload.manifests.get(self.ordinal)
     }
 }
 
@@ -241,35 +214,5 @@ impl Inner {
         let patched =
             self.records().patch_status(&name, &PatchParams::default(), &Patch::Merge(&patch)).await;
         patched.map(drop).map_err(|source| Self::failed(work, "written", source))
-    }
-
-    pub(crate) fn written(&self, object: &ObjectId) -> Option<Written> {
-        self.lock().get(object).cloned()
-    }
-
-    pub(crate) fn remember(&self, object: &ObjectId, written: Written) {
-        self.lock().insert(object.clone(), written);
-    }
-
-    /// The watch has brought what was written.
-    pub(crate) fn heard(&self, object: &ObjectId) {
-        if let Some(written) = self.lock().get_mut(object) {
-            written.object = None;
-        }
-    }
-
-    /// The same is wanted of an object by another version of its work, whose former one need not be kept for it.
-    pub(crate) fn still_wanted(&self, object: &ObjectId, manifest: Manifest) {
-        if let Some(written) = self.lock().get_mut(object) {
-            written.manifest = manifest;
-        }
-    }
-
-    pub(crate) fn forget(&self, object: &ObjectId) {
-        self.lock().remove(object);
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<ObjectId, Written>> {
-        self.written.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

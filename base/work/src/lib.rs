@@ -49,6 +49,7 @@ mod remove;
 mod rule;
 mod status;
 mod watches;
+mod written;
 
 pub use self::digest::sha256_hex;
 pub use self::engine::{Engine, Options, Removal, Work};

@@ -57,12 +57,12 @@ pub(crate) async fn delete_all(
         inner.watches.ensure(&served);
         let api = served.api(&inner.client, &object.key);
         let Some(live) = api.get_opt(&object.key.name).await.map_err(failed)? else {
-            inner.forget(&object);
+            inner.written.forget(&object);
             continue;
         };
         // Another object of the same name is not the one that was applied.
         if !entry.uid.is_empty() && live.uid().is_some_and(|live| live != entry.uid) {
-            inner.forget(&object);
+            inner.written.forget(&object);
             continue;
         }
         match owner::ownership(&live, uid) {
@@ -101,7 +101,7 @@ pub(crate) async fn delete_all(
             }
         }
         if pending.last() != Some(entry) {
-            inner.forget(&object);
+            inner.written.forget(&object);
         }
     }
     Ok(pending)
