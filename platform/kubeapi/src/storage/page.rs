@@ -57,27 +57,31 @@ impl Storage {
         listing: &Listing<'_>,
         wanted: impl Fn(&Bytes) -> bool,
     ) -> Result<Page, Failure> {
-        let Listing { resource, namespace, name, limit, continue_token, exactly } = *listing;
+        let Listing { resource, namespace, name, continue_token, exactly, .. } = *listing;
         let prefix = topic(resource, namespace, name);
         match (continue_token.map(Token::parse).transpose()?, exactly) {
             (Some(token), _) => match u64::try_from(token.rv) {
                 Ok(revision) => self.page_at(listing, &prefix, revision, Some(&token.start), wanted).await,
-                Err(_) => Ok(self.page_now(resource, &prefix, &token.start, limit, wanted)),
+                Err(_) => Ok(self.page_now(listing, &prefix, &token.start, wanted)),
             },
             (None, Some(revision)) => self.page_at(listing, &prefix, revision, None, wanted).await,
-            (None, None) => Ok(self.page_now(resource, &prefix, "", limit, wanted)),
+            (None, None) => Ok(self.page_now(listing, &prefix, "", wanted)),
         }
     }
 
     fn page_now(
         &self,
-        resource: &Resource,
+        listing: &Listing<'_>,
         prefix: &str,
         behind: &str,
-        limit: usize,
         wanted: impl Fn(&Bytes) -> bool,
     ) -> Page {
-        let snapshot = self.cache.snapshot_from(prefix, behind);
+        let Listing { resource, name, limit, .. } = *listing;
+        let mut snapshot = self.cache.snapshot_from(prefix, behind);
+        if let Some(name) = name {
+            // Told by their keys: in a collection over all namespaces all others would have to be read to find one.
+            snapshot.objects.retain(|(key, _)| is_named(key, name));
+        }
         let total = snapshot.objects.len();
         let mut objects = Vec::new();
         let mut last: Option<Arc<str>> = None;
@@ -174,6 +178,11 @@ impl Token {
     }
 }
 
+/// Whether a key is of an object of this name: the last part of it is the name.
+fn is_named(key: &str, name: &str) -> bool {
+    key.rsplit_once('/').is_some_and(|(_, last)| last == name)
+}
+
 fn expired(behind: Option<&str>) -> Failure {
     let Some(start) = behind else {
         return Failure::expired("The resourceVersion for the provided list is too old.");
@@ -186,4 +195,48 @@ fn expired(behind: Option<&str>) -> Failure {
          modified, or deleted between the time the first chunk was returned and now may show up in the list.",
     )
     .with_continue(token.to_text())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use pilothouse_runtime::Shutdown;
+    use pilothouse_store::{Keyring, Location, Options, Store};
+
+    use super::*;
+    use crate::catalogue::Catalogue;
+    use crate::metrics::Metrics;
+
+    #[tokio::test]
+    async fn whoever_asks_for_one_name_has_nobody_elses_objects_read() {
+        let mut options = Options::new(Location::memory(), super::super::catalog(), Shutdown::new());
+        options.keyring = Some(Keyring::ephemeral().unwrap());
+        let store = Store::open(options).await.unwrap();
+        let storage = Storage::load(store, "here", Metrics::default()).await.unwrap();
+        let catalogue = Catalogue::built_in(33);
+        let secrets = catalogue.resources().find(|resource| resource.is("", "secrets")).unwrap();
+        let keys = (0..100)
+            .flat_map(|number| [format!("secrets/n{number}/key"), format!("secrets/n{number}/a-key")]);
+        let keys = keys.chain(["secrets/n7/other".to_owned()]);
+        let changes = keys.map(|key| (1, Arc::from(key), Some(Bytes::from_static(b"{}")))).collect();
+        storage.cache.apply(changes, 1);
+        for (namespace, name, expected) in [
+            (None, Some("other"), 1),
+            (None, Some("key"), 100),
+            (Some("n7"), Some("key"), 1),
+            (Some("n7"), None, 3),
+            (None, None, 201),
+        ] {
+            let listing =
+                Listing { resource: secrets, namespace, name, limit: 0, continue_token: None, exactly: None };
+            let read = Cell::new(0);
+            let page = storage.page(&listing, |_| {
+                read.set(read.get() + 1);
+                true
+            });
+            assert_eq!(page.await.unwrap().objects.len(), expected, "{namespace:?} {name:?}");
+            assert_eq!(read.get(), expected, "{namespace:?} {name:?}");
+        }
+    }
 }
