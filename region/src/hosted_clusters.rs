@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use k8s_openapi::api::core::v1::{Node, Secret};
 use kube::api::ListParams;
 use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
+use kube::core::PartialObjectMeta;
 use kube::{Api, Client, Config, ResourceExt};
 use pilothouse_crds::{ConditionStatus, HostedCluster};
 use serde::Serialize;
@@ -190,23 +191,34 @@ impl HostedClusters {
     }
 
     pub(crate) async fn find(&self, name: &str) -> Result<HostedCluster, HostedClustersError> {
-        let clusters = self.all().await?;
-        // A prefix belongs to one cluster of the region; a name only within its resource group.
-        let (mut found, others): (Vec<_>, Vec<_>) =
-            clusters.into_iter().partition(|cluster| is_called(cluster, name));
-        if let Some(exact) = found.iter().position(|cluster| cluster.name_any() == name) {
-            return Ok(found.swap_remove(exact));
+        let clusters = Api::<HostedCluster>::all(self.client.clone());
+        // A prefix belongs to one cluster of the region, and whoever asks by it is not to pay for all the others.
+        if is_name(name) {
+            let named = ListParams::default().fields(&format!("metadata.name={name}"));
+            let found = clusters.list(&named).await.map_err(api("the management cluster"))?;
+            if let Some(exact) = found.items.into_iter().next() {
+                return Ok(exact);
+            }
         }
-        match found.len() {
-            0 => Err(HostedClustersError::Unknown {
-                name: name.to_owned(),
-                others: others.iter().map(ResourceExt::name_any).collect(),
-            }),
-            1 => Ok(found.swap_remove(0)),
-            _ => Err(HostedClustersError::Ambiguous {
-                name: name.to_owned(),
-                prefixes: found.iter().map(ResourceExt::name_any).collect(),
-            }),
+        // A name only within its resource group. It is written on the cluster, whose specification is not needed for that.
+        let all = clusters.list_metadata(&ListParams::default()).await;
+        let all = all.map_err(api("the management cluster"))?.items;
+        let (found, others): (Vec<_>, Vec<_>) = all.iter().partition(|cluster| is_called(*cluster, name));
+        let names = |clusters: &[&PartialObjectMeta<HostedCluster>]| {
+            clusters.iter().map(|cluster| cluster.name_any()).collect()
+        };
+        let unknown = || HostedClustersError::Unknown { name: name.to_owned(), others: names(&others) };
+        match found.as_slice() {
+            [] => Err(unknown()),
+            [one] => {
+                let api_of: Api<HostedCluster> =
+                    Api::namespaced(self.client.clone(), &one.namespace().unwrap_or_default());
+                let read = api_of.get_opt(&one.name_any()).await.map_err(api("the management cluster"))?;
+                read.ok_or_else(unknown)
+            }
+            several => {
+                Err(HostedClustersError::Ambiguous { name: name.to_owned(), prefixes: names(several) })
+            }
         }
     }
 }
@@ -249,9 +261,15 @@ impl NodeSummary {
     }
 }
 
-fn is_called(cluster: &HostedCluster, name: &str) -> bool {
+fn is_called(cluster: &impl ResourceExt, name: &str) -> bool {
     let asked_for = cluster.annotations().get(RESOURCE_ID).and_then(|id| id.rsplit('/').next());
     cluster.name_any() == name || asked_for.is_some_and(|asked_for| asked_for.eq_ignore_ascii_case(name))
+}
+
+/// Whether an object could have this name: what is no name means something else in a selector.
+fn is_name(name: &str) -> bool {
+    let letter = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'-' | b'.');
+    !name.is_empty() && name.bytes().all(letter)
 }
 
 fn state(cluster: &HostedCluster) -> String {
