@@ -59,9 +59,10 @@ async fn live(program: &Program, region: &Region, plan: Plan, report: &mut Repor
     let arm = Arm::open(&region.endpoints()?.frontend).await?;
 
     let first = one_by_one(&arm, region, 0..measured).await?;
+    let crowd = arm.among(at_once);
     let start = Instant::now();
     many(measured..count - measured, at_once, async |number| {
-        arm.finish(&arm.create_cluster(&name(number)).await?).await.map(drop)
+        crowd.finish(&crowd.create_cluster(&name(number)).await?).await.map(drop)
     })
     .await?;
     let rate = f64::from(u32::try_from(count - 2 * measured)?) / start.elapsed().as_secs_f64();
@@ -91,7 +92,7 @@ async fn live(program: &Program, region: &Region, plan: Plan, report: &mut Repor
     at_rest(program, before, count, report).await?;
 
     let start = Instant::now();
-    many(0..count, at_once, async |number| arm.delete_cluster(&name(number)).await).await?;
+    many(0..count, at_once, async |number| crowd.delete_cluster(&name(number)).await).await?;
     let rate = f64::from(u32::try_from(count)?) / start.elapsed().as_secs_f64();
     report.figure(
         Figure::new("deletion, many at once", rate, "1/s").note(format!("gone; {at_once} under way")),
