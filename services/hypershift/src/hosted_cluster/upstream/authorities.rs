@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `etcd-signer` | members of etcd, as servers and to each other; the API server as their client |
 //! | `kas-aggregator-client-signer` | the API server to servers that extend its API |
-//! | `kube-control-plane-signer` | controllers and scheduler as clients of the API server |
+//! | `kube-control-plane-signer` | controllers and scheduler, as clients of the API server and as servers of their own health |
 
 use futures::future::try_join_all;
 use futures::try_join;
@@ -100,8 +100,8 @@ impl Authorities {
             (PEER, member_request(blueprint, "etcd-peer", &[]), &self.etcd),
             (ETCD_CLIENT, client("kube-apiserver-etcd-client"), &self.etcd),
             (AGGREGATOR, client(AGGREGATOR_USER), &self.aggregator),
-            (CONTROLLER_MANAGER_CLIENT, client("system:kube-controller-manager"), &self.components),
-            (SCHEDULER_CLIENT, client("system:kube-scheduler"), &self.components),
+            (CONTROLLER_MANAGER_CLIENT, manager_request("kube-controller-manager"), &self.components),
+            (SCHEDULER_CLIENT, manager_request("kube-scheduler"), &self.components),
         ];
         let leaves = try_join_all(wanted.into_iter().map(|(name, request, signer)| async move {
             let request = request.map_err(|source| Error::Certificate { name: name.to_owned(), source })?;
@@ -113,6 +113,14 @@ impl Authorities {
         let signers = [&self.etcd, &self.aggregator, &self.components].map(|signer| signer.due);
         Ok(leaves.into_iter().chain(signers).min().unwrap_or(Timestamp::MAX))
     }
+}
+
+/// Controllers and scheduler serve with what they are clients with: without a certificate they would make one when they start,
+/// with RSA keys, which takes longer than all else that they do then.
+fn manager_request(name: &str) -> Result<LeafRequest, pilothouse_pki::Error> {
+    let names = [AlternativeName::dns(name)?, AlternativeName::dns("localhost")?];
+    let request = LeafRequest::server(Subject::try_new(&format!("system:{name}"))?, names);
+    Ok(request.with_usage(Usage::Client).with_lifetime(LEAF_LIFETIME))
 }
 
 /// Members are servers, and clients of each other. They are known by their names, wherever they run.

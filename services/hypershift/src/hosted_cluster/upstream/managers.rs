@@ -99,7 +99,7 @@ pub(super) fn programs<'a>(blueprint: &'a Blueprint, images: &'a Images) -> [Pro
             SCHEDULER,
             images.scheduler.as_str(),
             &[("https", SCHEDULER_PORT)],
-            common(blueprint, SCHEDULER, SCHEDULER_PORT),
+            common(blueprint, SCHEDULER, SCHEDULER_PORT, SCHEDULER_CLIENT),
             vec![SCHEDULER_CLIENT],
             [("cpu", "20m"), ("memory", "64Mi")],
         ),
@@ -107,7 +107,8 @@ pub(super) fn programs<'a>(blueprint: &'a Blueprint, images: &'a Images) -> [Pro
 }
 
 /// What both are told.
-fn common(blueprint: &Blueprint, name: &str, port: u16) -> Vec<String> {
+fn common(blueprint: &Blueprint, name: &str, port: u16, certificate: &str) -> Vec<String> {
+    let in_pki = manifests::in_pki;
     flags([
         ("kubeconfig", file(name)),
         ("authentication-kubeconfig", file(name)),
@@ -117,6 +118,8 @@ fn common(blueprint: &Blueprint, name: &str, port: u16) -> Vec<String> {
         // The pod's own address, which the kubelet asks for its health; whoever wants more is asked who they are.
         ("bind-address", "0.0.0.0".to_owned()),
         ("secure-port", port.to_string()),
+        ("tls-cert-file", in_pki(certificate, CERTIFICATE)),
+        ("tls-private-key-file", in_pki(certificate, KEY)),
         ("tls-min-version", "VersionTLS12".to_owned()),
         ("tls-cipher-suites", CIPHERS.to_owned()),
         // One that is alone has nobody to agree with, and writes nothing while it has nothing to do.
@@ -127,7 +130,8 @@ fn common(blueprint: &Blueprint, name: &str, port: u16) -> Vec<String> {
 
 fn controller_manager(blueprint: &Blueprint) -> Vec<String> {
     let in_pki = manifests::in_pki;
-    let mut arguments = common(blueprint, CONTROLLER_MANAGER, CONTROLLER_MANAGER_PORT);
+    let mut arguments =
+        common(blueprint, CONTROLLER_MANAGER, CONTROLLER_MANAGER_PORT, CONTROLLER_MANAGER_CLIENT);
     arguments.extend(flags([
         ("cluster-name", blueprint.cluster.name.clone()),
         ("controllers", "*,bootstrapsigner,tokencleaner".to_owned()),

@@ -122,6 +122,7 @@ fn settings_are_those_that_a_benchmark_of_secure_clusters_asks_for() {
     for program in [server, controllers, scheduler] {
         is(program, "profiling", "false");
         is(program, "tls-min-version", "VersionTLS12");
+        has(program, &["tls-cert-file", "tls-private-key-file"]);
         is(program, "tls-cipher-suites", CIPHERS);
     }
     is(controllers, "use-service-account-credentials", "true");
