@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::Context as _;
 
-use crate::harness::{Process, Program, SHIM, resident};
+use crate::harness::{Memory, Process, Program, SHIM, resident};
 
 /// What one control plane consists of, if there is one of each.
 const PROGRAMS: [&str; 4] = ["etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"];
@@ -16,7 +16,7 @@ pub(super) struct Planes {
     /// By their names, with their memory in MiB.
     programs: Vec<Member>,
     shim_ids: Vec<i32>,
-    /// The memory of all shims, in MiB.
+    /// The memory of all shims, in MiB. Their program is the region's, so of what they share with it they count their part.
     pub(super) shims: f64,
 }
 
@@ -39,7 +39,8 @@ impl Planes {
         let programs = inside(&all, &shim_ids)
             .into_iter()
             .filter_map(|id| Some(Member { id, name: name(id)?, resident: resident(&[id]) }));
-        Ok(Self { programs: programs.collect(), shims: resident(&shim_ids), shim_ids })
+        let shims = Memory::of(&shim_ids)?.total;
+        Ok(Self { programs: programs.collect(), shims, shim_ids })
     }
 
     /// How many clusters these are; none if some program is missing somewhere.
