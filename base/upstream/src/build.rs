@@ -127,7 +127,11 @@ fn beat(name: &str, said: &Mutex<Said>, say: Progress<'_>) {
         beats += 1;
         let last = said.lines.last().map_or("", String::as_str);
         let seconds = HEARTBEAT.as_secs() * beats;
-        say(&format!("{name}: {}m{:02}s, {} packages, {last}", seconds / 60, seconds % 60, said.packages));
+        let compiled = match said.packages {
+            0 => String::new(),
+            packages => format!(", {packages} packages, {last}"),
+        };
+        say(&format!("{name}: {}m{:02}s{compiled}", seconds / 60, seconds % 60));
     }
 }
 
