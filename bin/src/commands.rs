@@ -1,6 +1,7 @@
 //! The verbs, one file each: its `Args`, whose doc comment is the help text, and a `run` that carries it out.
 
 pub mod backend;
+pub mod broker;
 pub mod cloud;
 pub mod clusters_service;
 pub mod completions;

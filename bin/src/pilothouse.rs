@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    backend, cloud, clusters_service, completions, control_plane, dns, down, frontend, gateway, hold,
+    backend, broker, cloud, clusters_service, completions, control_plane, dns, down, frontend, gateway, hold,
     hypershift_operator, kube_apiserver, kubeconfig, kubelet, maestro_agent, maestro_server,
     multicluster_engine, nodes, operations, status, store, token, up, upstream, version, virt_controller,
 };
@@ -62,6 +62,7 @@ enum Verb {
     Kubelet(Box<kubelet::Args>),
     HypershiftOperator(hypershift_operator::Args),
     MulticlusterEngine(multicluster_engine::Args),
+    Broker(broker::Args),
     MaestroServer(maestro_server::Args),
     MaestroAgent(maestro_agent::Args),
     VirtController(virt_controller::Args),
@@ -107,6 +108,7 @@ impl Args {
             Verb::ClustersService(args) => return args.run(&mut output),
             Verb::Cloud(args) => return args.run(&mut output),
             Verb::Dns(args) => return args.run(&mut output),
+            Verb::Broker(args) => return args.run(&mut output),
             Verb::MaestroServer(args) => return args.run(&mut output),
             Verb::MaestroAgent(args) => return args.run(&mut output),
             Verb::VirtController(args) => return args.run(&mut output),

@@ -7,7 +7,8 @@ use pilothouse_http::PeerIdentity;
 use serde::{Deserialize, Serialize};
 
 use crate::access::{Access, Authorizer, Client};
-use crate::topics;
+use crate::error::Error;
+use crate::topics::{self, Filter};
 
 const IDENTITY: &str = "{identity}";
 
@@ -41,6 +42,32 @@ impl Authorizer {
 }
 
 impl Rule {
+    /// Whether it means something.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        let wrong = |problem: String| Err(Error::Rule { identity: self.identity.clone(), problem });
+        if self.identity.is_empty() {
+            return wrong("name the identity that it is about, or `*` for all".to_owned());
+        }
+        for filter in self.publish.iter().chain(&self.subscribe) {
+            // Any name that is put in is one level.
+            let meant = filter.replace(IDENTITY, "name");
+            if meant.starts_with("$share/") || Filter::parse(&meant).is_none() {
+                return wrong(format!(
+                    "`{filter}` is no filter of topics; such as `sources/maestro/consumers/{IDENTITY}/agentevents`"
+                ));
+            }
+            if let Some(other) = meant.split('/').find(|level| level.contains(['{', '}'])) {
+                return wrong(format!(
+                    "`{other}` in `{filter}` stands for nothing; `{IDENTITY}` is the name in the certificate"
+                ));
+            }
+        }
+        if self.publish.is_empty() && self.subscribe.is_empty() {
+            return wrong("it allows nothing; name topics in `publish` or `subscribe`".to_owned());
+        }
+        Ok(())
+    }
+
     fn allows(&self, client: &Client, identity: &str, access: Access<'_>) -> bool {
         let meant = |pattern: &String| pattern.replace(IDENTITY, identity);
         match access {
@@ -71,6 +98,40 @@ fn is_plain(identity: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Config;
+
+    #[test]
+    fn rules_that_mean_nothing_are_refused() {
+        let rule = |identity: &str, publish: &str| Rule {
+            identity: identity.to_owned(),
+            publish: vec![publish.to_owned()],
+            ..Rule::default()
+        };
+        assert!(rule("*", "consumers/{identity}/#").check().is_ok());
+        for odd in ["", "a/#/b", "a+", "$share/group/a", "consumers/{name}/a"] {
+            let refused = rule("one", odd).check().unwrap_err().to_string();
+            assert!(refused.contains("the rule about `one`"), "{odd}: {refused}");
+        }
+        assert!(rule("", "a").check().is_err());
+        assert!(Rule { identity: "one".to_owned(), ..Rule::default() }.check().is_err());
+    }
+
+    #[test]
+    fn rules_need_names_and_names_need_rules() {
+        let tls = pilothouse_http::TlsFiles {
+            certificate: "a".into(),
+            key: "b".into(),
+            client_authorities: Some("c".into()),
+        };
+        let rules = vec![Rule { identity: "*".to_owned(), publish: vec!["a".to_owned()], ..Rule::default() }];
+        let config = |tls, rules| Config { tls, rules, ..Config::default() };
+        assert!(config(None, Vec::new()).authorizer().is_ok());
+        assert!(config(Some(tls.clone()), rules.clone()).authorizer().is_ok());
+        let refused = config(Some(tls), Vec::new()).authorizer().unwrap_err();
+        assert!(matches!(refused, Error::NoRules), "{refused}");
+        let refused = config(None, rules).authorizer().unwrap_err();
+        assert!(matches!(refused, Error::NobodyIsKnown), "{refused}");
+    }
 
     #[test]
     fn rule_is_about_one_identity_or_all_that_begin_alike() {

@@ -3,7 +3,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use pilothouse_http::{CertificateSource, PeerIdentity};
+use pilothouse_http::{CertificateSource, Health, PeerIdentity};
 use pilothouse_pki::Certificate;
 use pilothouse_runtime::{Clock, OnExit, Shutdown, Tasks};
 use prometheus_client::registry::Registry;
@@ -49,8 +49,8 @@ pub struct Service {
 impl Service {
     /// Takes the port, after checking that it may be exposed and reading the certificate.
     pub async fn build(config: Config, deps: Deps<'_>) -> Result<Self, Error> {
-        let Config { listen, tls, limits } = config;
-        let authenticated = tls.as_ref().is_some_and(|files| files.client_authorities.is_some());
+        let authenticated = config.authenticates();
+        let Config { listen, tls, limits, .. } = config;
         if !listen.ip().to_canonical().is_loopback() && !authenticated {
             return Err(Error::Exposed(listen));
         }
@@ -60,6 +60,13 @@ impl Service {
         let local_address = socket.local_addr().map_err(refused)?;
         let metrics = Metrics::register(deps.registry);
         Ok(Self { socket, local_address, certificates, limits, authorizer: deps.authorizer, metrics })
+    }
+
+    /// Says on the readiness page how the certificate is.
+    pub fn report(&self, health: &Health) {
+        if let Some(certificates) = self.certificates.clone() {
+            health.register("certificate", move || certificates.verdict());
+        }
     }
 
     /// Where it listens; with the real port if port 0 was asked for.
