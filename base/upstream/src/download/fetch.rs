@@ -56,7 +56,7 @@ impl Fetch<'_> {
         let mut length = if goes_on { here } else { 0 };
         if goes_on {
             say(&format!("{}: going on after {}", self.name, mebibytes(here)));
-        } else if answer.status() != StatusCode::OK {
+        } else if here > 0 && answer.status() != StatusCode::OK {
             // It has other bytes than those that are here, or cannot go on: from the beginning.
             answer = self.ask(&client, 0).await?;
         }

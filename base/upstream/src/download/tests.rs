@@ -430,6 +430,7 @@ fn a_host_that_does_not_have_it_or_is_not_there_is_told() {
     let root = tempfile::tempdir().unwrap();
     let refused = told(&install(root.path(), release.download(&host.url())).unwrap_err());
     assert!(refused.contains("the host answered 404"), "{refused}");
+    assert_eq!(host.ranges().len(), 1);
 
     let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let refused = told(&install(root.path(), release.download(&format!("http://{nobody}"))).unwrap_err());
