@@ -4,78 +4,106 @@
 //! and node pools made.
 
 use jiff::Timestamp;
-use pilothouse_clusters_service_api::{ClusterState, NodePool, NodePoolStateValue, UpgradePolicyStateValue};
+use pilothouse_clusters_service_api::{
+    ClusterState, NodePool, NodePoolStateValue, UpgradePolicyStateValue, Version,
+};
 
 use super::{Plan, World};
 use crate::admission;
 use crate::record::{ClusterRecord, NodePoolRecord, Origin, Outcome, UpgradePolicies};
+use crate::refusal::Refusal;
 
-/// What an upgrade that has not begun should do now.
-enum Turn {
-    /// Nothing waits, or not yet.
-    Rest,
-    /// Its time has come: to this version, for whoever asked.
-    Due(String, Origin),
+/// What has upgrades of its own.
+trait Upgraded {
+    fn policies(&mut self) -> &mut UpgradePolicies;
+
+    /// What keeps it, and not the whole cluster, from being upgraded now.
+    fn obstacle(&self) -> Option<String>;
+
+    /// Whether it can be had, looked at again.
+    fn admit(&self, version: &str, world: &World<'_>) -> Result<Version, Refusal>;
+
+    fn begin(&mut self, version: Version, origin: &Origin, now: Timestamp);
 }
 
 /// Begins what is due; true if anything was begun, and what is wanted now is another thing than was looked at.
 pub(super) fn begin(world: &World<'_>, plan: &mut Plan) -> bool {
-    let mut begun = control_plane(world, plan);
-    for index in 0..plan.node_pools.len() {
-        begun |= node_pool(world, plan, index);
-    }
-    begun
+    let of_cluster = begin_one(world, &mut plan.cluster);
+    let all: Vec<_> = std::iter::once(of_cluster)
+        .chain(plan.node_pools.iter_mut().map(|node_pool| begin_one(world, node_pool)))
+        .collect();
+    all.iter().filter_map(|turn| turn.look_again).for_each(|moment| plan.look_again_at(moment));
+    all.iter().any(|turn| turn.begun)
 }
 
-fn control_plane(world: &World<'_>, plan: &mut Plan) -> bool {
-    let (turn, look_again) = turn(&mut plan.cluster.upgrade_policies, world.now);
-    if let Some(moment) = look_again {
-        plan.look_again_at(moment);
+/// What came of one.
+#[derive(Default)]
+struct Turn {
+    begun: bool,
+    look_again: Option<Timestamp>,
+}
+
+fn begin_one(world: &World<'_>, record: &mut impl Upgraded) -> Turn {
+    let Some(waiting) = record.policies().waiting() else { return Turn::default() };
+    if world.now < waiting.policy.next_run {
+        return Turn { look_again: Some(waiting.policy.next_run), begun: false };
     }
-    let Turn::Due(version, origin) = turn else { return false };
-    let record = &mut plan.cluster;
-    if let Some(obstacle) = obstacle(world) {
-        delay(&mut record.upgrade_policies, obstacle, world.now);
-        return false;
+    let (version, origin) = (waiting.policy.version.clone(), waiting.origin.clone());
+    if let Some(obstacle) = obstacle(world).or_else(|| record.obstacle()) {
+        enter(record.policies(), UpgradePolicyStateValue::Delayed, obstacle, world.now);
+        return Turn::default();
     }
-    let node_pools: Vec<NodePool> = world.node_pools.iter().map(|record| record.node_pool.clone()).collect();
-    match admission::control_plane_upgrade(&version, &record.cluster, &node_pools, world.config) {
+    match record.admit(&version, world) {
         Ok(version) => {
-            record.begin_upgrade(version, &origin, world.now);
-            start(&mut record.upgrade_policies, world.now);
-            true
+            record.begin(version, &origin, world.now);
+            let begun = "it has begun".to_owned();
+            enter(record.policies(), UpgradePolicyStateValue::Started, begun, world.now);
+            Turn { begun: true, look_again: None }
         }
         Err(refusal) => {
-            fail(&mut record.upgrade_policies, refusal.to_string(), world.now);
-            false
+            enter(record.policies(), UpgradePolicyStateValue::Failed, refusal.to_string(), world.now);
+            Turn::default()
         }
     }
 }
 
-fn node_pool(world: &World<'_>, plan: &mut Plan, index: usize) -> bool {
-    let (turn, look_again) = turn(&mut plan.node_pools[index].upgrade_policies, world.now);
-    if let Some(moment) = look_again {
-        plan.look_again_at(moment);
+impl Upgraded for ClusterRecord {
+    fn policies(&mut self) -> &mut UpgradePolicies {
+        &mut self.upgrade_policies
     }
-    let Turn::Due(version, origin) = turn else { return false };
-    let record = &mut plan.node_pools[index];
-    let state = record.node_pool.status.state.value;
-    let own = (state != NodePoolStateValue::Ready)
-        .then(|| format!("waiting for the node pool to be ready: {}", record.node_pool.status.message));
-    if let Some(obstacle) = obstacle(world).or(own) {
-        delay(&mut record.upgrade_policies, obstacle, world.now);
-        return false;
+
+    fn obstacle(&self) -> Option<String> {
+        None
     }
-    match admission::node_pool_upgrade(&version, &record.node_pool, &world.cluster.cluster, world.config) {
-        Ok(version) => {
-            record.begin_upgrade(version, &origin, world.now);
-            start(&mut record.upgrade_policies, world.now);
-            true
-        }
-        Err(refusal) => {
-            fail(&mut record.upgrade_policies, refusal.to_string(), world.now);
-            false
-        }
+
+    fn admit(&self, version: &str, world: &World<'_>) -> Result<Version, Refusal> {
+        let node_pools: Vec<NodePool> =
+            world.node_pools.iter().map(|record| record.node_pool.clone()).collect();
+        admission::control_plane_upgrade(version, &self.cluster, &node_pools, world.config)
+    }
+
+    fn begin(&mut self, version: Version, origin: &Origin, now: Timestamp) {
+        self.begin_upgrade(version, origin, now);
+    }
+}
+
+impl Upgraded for NodePoolRecord {
+    fn policies(&mut self) -> &mut UpgradePolicies {
+        &mut self.upgrade_policies
+    }
+
+    fn obstacle(&self) -> Option<String> {
+        let status = &self.node_pool.status;
+        (status.state.value != NodePoolStateValue::Ready)
+            .then(|| format!("waiting for the node pool to be ready: {}", status.message))
+    }
+
+    fn admit(&self, version: &str, world: &World<'_>) -> Result<Version, Refusal> {
+        admission::node_pool_upgrade(version, &self.node_pool, &world.cluster.cluster, world.config)
+    }
+
+    fn begin(&mut self, version: Version, origin: &Origin, now: Timestamp) {
+        self.begin_upgrade(version, origin, now);
     }
 }
 
@@ -119,15 +147,6 @@ fn is_any_due(world: &World<'_>, plan: &Plan) -> bool {
     all.any(|policies| policies.waiting().is_some_and(|record| record.policy.next_run <= world.now))
 }
 
-fn turn(policies: &mut UpgradePolicies, now: Timestamp) -> (Turn, Option<Timestamp>) {
-    let Some(waiting) = policies.waiting() else { return (Turn::Rest, None) };
-    let next_run = waiting.policy.next_run;
-    if now >= next_run {
-        return (Turn::Due(waiting.policy.version.clone(), waiting.origin.clone()), None);
-    }
-    (Turn::Rest, Some(next_run))
-}
-
 /// What keeps anything of a cluster from being upgraded now.
 fn obstacle(world: &World<'_>) -> Option<String> {
     if let Some(lost) = world.lost {
@@ -136,18 +155,6 @@ fn obstacle(world: &World<'_>) -> Option<String> {
     let cluster = &world.cluster.cluster;
     (cluster.state != ClusterState::Ready)
         .then(|| format!("waiting for the cluster to be ready: {}", cluster.status.description))
-}
-
-fn delay(policies: &mut UpgradePolicies, why: String, now: Timestamp) {
-    enter(policies, UpgradePolicyStateValue::Delayed, why, now);
-}
-
-fn start(policies: &mut UpgradePolicies, now: Timestamp) {
-    enter(policies, UpgradePolicyStateValue::Started, "it has begun".to_owned(), now);
-}
-
-fn fail(policies: &mut UpgradePolicies, why: String, now: Timestamp) {
-    enter(policies, UpgradePolicyStateValue::Failed, why, now);
 }
 
 /// Of the one that has not begun.
