@@ -7,7 +7,7 @@ use crate::ast::{Access, Expression, Fold, FoldKind, Kind, Literal};
 use crate::error::Problem;
 use crate::library::format_text;
 use crate::pattern::Pattern;
-use crate::signatures::SIGNATURES;
+use crate::signatures::{OF_WORKS, SIGNATURES};
 use crate::types::Type;
 
 /// Names of types, which are values too.
@@ -37,13 +37,27 @@ pub(crate) struct Checker {
     given: usize,
     /// What `format` is given may be of many types.
     mixed: bool,
+    /// The functions of works are offered, too.
+    works: bool,
 }
 
 impl Checker {
     pub(crate) fn new(variables: &[(&str, Type)]) -> Self {
         let variables: Vec<_> =
             variables.iter().map(|(name, kind)| ((*name).to_owned(), kind.clone())).collect();
-        Self { given: variables.len(), variables, problems: Vec::new(), used: Vec::new(), mixed: false }
+        Self {
+            given: variables.len(),
+            variables,
+            problems: Vec::new(),
+            used: Vec::new(),
+            mixed: false,
+            works: false,
+        }
+    }
+
+    /// For a rule of a work.
+    pub(crate) fn for_works(self) -> Self {
+        Self { works: true, ..self }
     }
 
     pub(crate) fn run(&mut self, expression: &mut Expression) -> Result<Type, Vec<Problem>> {
@@ -269,7 +283,8 @@ impl Checker {
     fn call(&mut self, at: usize, function: &str, member: bool, kinds: &[Type]) -> Type {
         // One row stands for all four comparisons.
         let name = if matches!(function, "_<=_" | "_>_" | "_>=_") { "_<_" } else { function };
-        let Some(signatures) = SIGNATURES.get(name) else {
+        let of_works = || OF_WORKS.get(name).filter(|_| self.works);
+        let Some(signatures) = SIGNATURES.get(name).or_else(of_works) else {
             let message = format!("undeclared reference to '{function}' (in container '')");
             return self.problem(at, message);
         };

@@ -18,6 +18,7 @@ pub(crate) mod semver;
 mod strings;
 pub(crate) mod time;
 pub(crate) mod url;
+mod works;
 
 pub(crate) type Outcome<'a> = Result<Value<'a>, EvaluationError>;
 
@@ -44,7 +45,8 @@ pub(crate) fn call<'a>(
         .or_else(|| semver::call(function, arguments))
         .or_else(|| network::call(function, arguments))
         .or_else(|| url::call(function, arguments))
-        .or_else(|| formats::call(function, arguments));
+        .or_else(|| formats::call(function, arguments))
+        .or_else(|| works::call(function, arguments));
     let value = outcome.unwrap_or_else(|| Err(EvaluationError::overload(function)))?;
     if function == "join" {
         evaluator.charge(traversal(value.size() * 2))?;

@@ -56,9 +56,17 @@ pub struct Evaluation {
 impl Program {
     /// Reads an expression over variables of these types.
     pub fn compile(text: &str, variables: &[(&str, Type)]) -> Result<Self, CompileError> {
+        Self::check(text, Checker::new(variables))
+    }
+
+    /// The same for rules about the conditions of a `ManifestWork`, which have a function more: `hasConditions(status)`.
+    pub fn compile_for_works(text: &str, variables: &[(&str, Type)]) -> Result<Self, CompileError> {
+        Self::check(text, Checker::new(variables).for_works())
+    }
+
+    fn check(text: &str, mut checker: Checker) -> Result<Self, CompileError> {
         let refused = |problems: Vec<Problem>| CompileError::new(text, problems);
         let mut root = parser::parse(text).map_err(|problem| refused(vec![problem]))?;
-        let mut checker = Checker::new(variables);
         let kind = checker.run(&mut root).map_err(refused)?;
         Ok(Self { root, kind, used: checker.used })
     }

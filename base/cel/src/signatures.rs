@@ -14,12 +14,14 @@ pub(crate) struct Signature {
     pub(crate) result: Type,
 }
 
-pub(crate) static SIGNATURES: LazyLock<HashMap<&'static str, Vec<Signature>>> = LazyLock::new(|| {
-    let mut all: HashMap<&'static str, Vec<Signature>> = HashMap::new();
-    for line in TABLE.lines().map(str::trim).filter(|line| !line.is_empty()) {
-        let (name, signature) = read(line);
-        all.entry(name).or_default().push(signature);
-    }
+/// By their names.
+type Signatures = HashMap<&'static str, Vec<Signature>>;
+
+/// What rules of works have beyond the others.
+pub(crate) static OF_WORKS: LazyLock<Signatures> = LazyLock::new(|| read_all("hasConditions(dyn) bool"));
+
+pub(crate) static SIGNATURES: LazyLock<Signatures> = LazyLock::new(|| {
+    let mut all = read_all(TABLE);
     for name in crate::library::formats::NAMES {
         let result = Type::Opaque(crate::library::formats::TYPE);
         all.insert(name, vec![Signature { member: false, parameters: Vec::new(), result }]);
@@ -36,6 +38,15 @@ const OPAQUE: [(&str, &str); 6] = [
     ("Semver", "kubernetes.Semver"),
     ("Format", crate::library::formats::TYPE),
 ];
+
+fn read_all(table: &'static str) -> Signatures {
+    let mut all = Signatures::new();
+    for line in table.lines().map(str::trim).filter(|line| !line.is_empty()) {
+        let (name, signature) = read(line);
+        all.entry(name).or_default().push(signature);
+    }
+    all
+}
 
 /// `[type ->] name(types) type`.
 fn read(line: &'static str) -> (&'static str, Signature) {

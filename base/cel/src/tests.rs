@@ -296,3 +296,13 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn what_rules_of_works_have_is_not_offered_to_others() {
+    let variables = [("self", Type::Dyn)];
+    let refused = Program::compile("hasConditions(self)", &variables).unwrap_err().to_string();
+    assert!(refused.contains("undeclared reference to 'hasConditions'"), "{refused}");
+    assert_eq!(Program::compile_for_works("hasConditions(self)", &variables).unwrap().kind(), &Type::Bool);
+    assert!(Program::compile_for_works("hasConditions()", &variables).is_err());
+    assert!(Program::compile_for_works("self.hasConditions()", &variables).is_err());
+}

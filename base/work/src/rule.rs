@@ -169,7 +169,7 @@ fn answer(expression: &str, object: &Value, result: Option<bool>) -> Result<Answ
         let value: &Value = if result { &RESULT } else { &NO_RESULT };
         values.push(("result", Variable::Value(value, &Type::Bool)));
     }
-    let program = Program::compile(expression, &types).map_err(|error| error.to_string())?;
+    let program = Program::compile_for_works(expression, &types).map_err(|error| error.to_string())?;
     program.evaluate(&values, COST).answer.map_err(|error| format!("`{expression}`: {error}"))
 }
 
@@ -206,6 +206,32 @@ mod tests {
             let (_, status, reason, _) = verdict(rule(json!([odd])), &object);
             assert_eq!((status, reason), (ConditionStatus::False, "ConditionRuleExpressionError"), "{odd}");
         }
+    }
+
+    /// As the original has it for jobs.
+    #[test]
+    fn a_rule_may_ask_whether_there_are_conditions_at_all() {
+        let holds = |object: Value| {
+            let expression = "hasConditions(object.status) ? object.status.conditions.exists(c, c.status == 'True') : false";
+            let rule = json!({"condition": "Done", "type": "CEL", "celExpressions": [expression]});
+            let (_, status, reason, _) = verdict(rule, &object);
+            (status, reason)
+        };
+        let evaluated = |status| (status, "ConditionRuleEvaluated");
+        let done = json!({"status": {"conditions": [{"type": "Complete", "status": "True"}]}});
+        assert_eq!(holds(done), evaluated(ConditionStatus::True));
+        for none in [
+            json!({"status": {}}),
+            json!({"status": {"conditions": []}}),
+            json!({"status": {"conditions": null}}),
+            json!({"status": {"conditions": "many"}}),
+            json!({"status": "well"}),
+            json!({"status": null}),
+        ] {
+            assert_eq!(holds(none.clone()), evaluated(ConditionStatus::False), "{none}");
+        }
+        // Who has no status cannot be asked for it.
+        assert_eq!(holds(json!({})), (ConditionStatus::False, "ConditionRuleExpressionError"));
     }
 
     #[test]
