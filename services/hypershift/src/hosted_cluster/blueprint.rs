@@ -74,6 +74,8 @@ pub(crate) struct Blueprint {
     pub(crate) encryption: encryption::Wanted,
     /// The key that encrypts: the one that is asked for, unless that could not be had.
     pub(crate) encrypts_with: Option<String>,
+    /// The key that follows it when every server knows it.
+    pub(crate) incoming_key: Option<String>,
     /// What tells the authorities and keys of the cluster from all others, once they were made.
     pub(crate) signers: Option<String>,
     pub(crate) lifetimes: Lifetimes,
@@ -170,6 +172,7 @@ impl Blueprint {
             authentication: None,
             references: Reference::all(spec, &extras),
             encrypts_with: encryption.active().map(str::to_owned),
+            incoming_key: None,
             encryption,
             signers: None,
             lifetimes,
@@ -186,6 +189,11 @@ impl Blueprint {
         })
     }
 
+    /// Several API servers read the file of keys, each when it starts.
+    pub(crate) fn shares_keys(&self) -> bool {
+        self.highly_available && self.payload == Payload::Upstream
+    }
+
     /// Changes when the pods must be replaced. Made from what they run with rather than from the files they read, so
     /// that a new version of this operator that writes those files differently restarts nobody.
     pub(crate) fn config_hash(&self) -> String {
@@ -197,12 +205,14 @@ impl Blueprint {
             self.issuer.as_str(),
             self.restart_date.as_deref().unwrap_or_default(),
         ];
+        let incoming = self.incoming_key.as_ref().map(|key| format!("reads {key}"));
         // What only some clusters have comes last, so that it changes nothing for the others.
         let sometimes = [
             self.signing_key.as_deref(),
             self.encrypts_with.as_deref(),
             self.signers.as_deref(),
             self.authentication.as_deref(),
+            incoming.as_deref(),
         ];
         names::stable_hash(always.into_iter().chain(sometimes.into_iter().flatten()))
     }

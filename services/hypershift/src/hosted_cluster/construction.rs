@@ -59,6 +59,17 @@ pub(super) struct Seen {
     pub(super) complaints: Refusals,
 }
 
+/// The keys of the file.
+#[derive(Default)]
+struct Keys {
+    /// Which one encrypts.
+    active: Option<String>,
+    /// Which one is to, when every server knows it.
+    incoming: Option<String>,
+    /// What was refused of what was asked for.
+    refused: Option<Refusal>,
+}
+
 impl HostedClusters {
     /// Makes sure of everything a control plane consists of, and looks how it is. What was seen is kept also when
     /// something fails half-way. Says what stands in the way if nothing can be made at all.
@@ -106,8 +117,9 @@ impl HostedClusters {
             self.ensure_authentication(blueprint, sources),
         )?;
         blueprint.authentication = authentication;
-        let (encrypts_with, refused) = keys;
-        blueprint.encrypts_with = encrypts_with;
+        let Keys { active, incoming, refused } = keys;
+        blueprint.encrypts_with = active;
+        blueprint.incoming_key = incoming;
         refused.into_iter().for_each(|refusal| seen.complaints.add(refusal));
         let endpoint = match self.endpoint(blueprint, &service) {
             Ok(endpoint) => endpoint,
@@ -154,8 +166,14 @@ impl HostedClusters {
                 let root = signers.root().to_pem();
                 let server = format!("https://{address}:{API_PORT}");
                 seen.answer = Box::pin(self.furnish(blueprint, &client, &server, &root)).await;
-                if seen.answer.is_ok() && seen.complete.is_ok() && !settled {
-                    seen.encrypted = upstream::furniture::encrypt_anew(&client).await;
+                let up_to_date = status::is_settled(cluster.status.as_ref(), blueprint);
+                let is_due = !up_to_date && blueprint.incoming_key.is_none();
+                if seen.answer.is_ok() && seen.complete.is_ok() && is_due {
+                    // A server of before that is only about to leave still encrypts with another key.
+                    seen.encrypted = match parts.replicas(API_SERVER, &pods) {
+                        Ok(_) => upstream::furniture::encrypt_anew(&client).await,
+                        Err(waits) => Err(waits),
+                    };
                 }
             }
         }
@@ -163,6 +181,9 @@ impl HostedClusters {
             self.watch_nodes(&blueprint.cluster, blueprint.payload).await;
         }
         let replicas = seen.answer.clone().and_then(|()| parts.replicas(API_SERVER, &pods));
+        if let Some(incoming) = blueprint.incoming_key.as_deref().filter(|_| replicas.is_ok()) {
+            self.promote_encryption_key(blueprint, incoming).await?;
+        }
         let site = break_glass::Site {
             keyring: &keyring,
             blueprint,
@@ -242,22 +263,22 @@ impl HostedClusters {
         Ok(())
     }
 
-    /// The file of keys, unless that would lose one. Says which key encrypts, and what was refused.
+    /// The file of keys, unless that would lose one.
     async fn ensure_encryption_keys(
         &self,
         blueprint: &Blueprint,
         sources: &Sources,
         settled: bool,
-    ) -> Result<(Option<String>, Option<Refusal>), Error> {
+    ) -> Result<Keys, Error> {
+        let wanted = &blueprint.encryption;
         let api: Api<Secret> = Api::namespaced(self.client(), &blueprint.namespace);
-        let key = ObjectKey::namespaced(&blueprint.namespace, encryption::KEY_FILE);
-        let cached = self.caches.secrets.get(&key);
+        let cached = self.caches.secrets.get(&key_file(blueprint));
         let existing = KeyFile::read(cached.as_deref());
         let in_use = existing.as_ref().and_then(KeyFile::active);
-        let next = match KeyFile::next(existing, &blueprint.encryption, sources, settled) {
+        let next = match KeyFile::next(existing, wanted, sources, settled, blueprint.shares_keys()) {
             Ok(Some(next)) => next,
-            Ok(None) => return Ok((None, None)),
-            Err(refusal) => return Ok((in_use, Some(refusal))),
+            Ok(None) => return Ok(Keys::default()),
+            Err(refusal) => return Ok(Keys { active: in_use, incoming: None, refused: Some(refusal) }),
         };
         let desired = next.to_secret(blueprint);
         let kept = match cached {
@@ -265,7 +286,22 @@ impl HostedClusters {
             // The cache may be behind: a file that exists after all wins, and the next pass sees it.
             None => apply::ensure_exists(&api, &desired).await?,
         };
-        Ok((KeyFile::read(Some(&kept)).and_then(|file| file.active()), None))
+        let kept = KeyFile::read(Some(&kept));
+        let incoming = kept.as_ref().filter(|_| blueprint.shares_keys());
+        let incoming = incoming.and_then(|file| file.incoming(wanted));
+        Ok(Keys { active: kept.and_then(|file| file.active()), incoming, refused: None })
+    }
+
+    /// The key that every server knows encrypts. The change of the file wakes the next pass, which restarts them.
+    async fn promote_encryption_key(&self, blueprint: &Blueprint, incoming: &str) -> Result<(), Error> {
+        let api: Api<Secret> = Api::namespaced(self.client(), &blueprint.namespace);
+        let cached = self.caches.secrets.get(&key_file(blueprint));
+        // What the cache does not have yet is there in the next pass.
+        let promoted = KeyFile::read(cached.as_deref()).and_then(|file| file.promoted(incoming));
+        if let Some(file) = promoted {
+            apply::ensure(&api, cached, &file.to_secret(blueprint)).await?;
+        }
+        Ok(())
     }
 
     /// The file about issuers of tokens, and what is in it. One whose authorities are missing stays as it is.
@@ -317,6 +353,10 @@ impl HostedClusters {
             }
         }
     }
+}
+
+fn key_file(blueprint: &Blueprint) -> ObjectKey {
+    ObjectKey::namespaced(&blueprint.namespace, encryption::KEY_FILE)
 }
 
 // === impl Seen ===

@@ -4,6 +4,10 @@
 //! with, the last of which encrypts. A new key is added at the end and the control plane restarted: it encrypts everything
 //! anew with that key before it answers. Only when it has answered are the keys forgotten that nobody names any more.
 //!
+//! Where several API servers read the file, a new key comes in two steps, because each of them reads it when it starts: first
+//! all are to know it, while the one of before goes on encrypting; when none is left that does not, it becomes the last. So whatever
+//! one of them writes, the others can read. See `docs/decisions/0029-keys-in-two-steps.md`.
+//!
 //! A key in use cannot be replaced in place: whatever it encrypted would be lost. So the file wins over a Secret that was
 //! changed, and a condition says so.
 
@@ -31,6 +35,12 @@ pub(crate) const CONFIGURATION: &str = "encryption.json";
 
 /// The longest history.
 const LONGEST: usize = 5;
+
+/// Servers learn of a key.
+const READ_ONLY: &str = "ReadOnlyDeploy";
+/// Servers are to encrypt with it.
+const WRITE: &str = "WritePromote";
+const COMPLETED: &str = "Completed";
 
 /// Which keys a specification names.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -93,11 +103,13 @@ impl KeyFile {
     }
 
     /// The file that follows. `settled`: the control plane is known to have encrypted everything with the active key.
+    /// `staged`: there are several servers, and a key encrypts only after [`Self::promoted`].
     pub(crate) fn next(
         existing: Option<Self>,
         wanted: &Wanted,
         sources: &Sources,
         settled: bool,
+        staged: bool,
     ) -> Result<Option<Self>, Refusal> {
         let (active, backup) = match wanted {
             Wanted::Elsewhere => return Ok(None),
@@ -105,6 +117,9 @@ impl KeyFile {
             Wanted::Keys { active, backup } => (active.as_str(), backup.as_deref()),
         };
         let mut keys = existing.map(|file| file.keys).unwrap_or_default();
+        let encrypts = keys.last().is_some_and(|last| last.id == active);
+        // What encrypts now goes on, and what is to follow it stands before it.
+        let waits = staged && !keys.is_empty() && !encrypts;
         let key = |name: &str| sources.encryption_key(name).map(|bytes| STANDARD_NO_PAD.encode(bytes));
         for (index, name) in [backup, Some(active)].into_iter().flatten().enumerate() {
             let (known, brought) = (keys.iter().find(|known| known.id == name), key(name));
@@ -116,7 +131,8 @@ impl KeyFile {
                     )));
                 }
                 (None, Some(brought)) => {
-                    let at = if index == 0 && backup.is_some() { 0 } else { keys.len() };
+                    let is_backup = index == 0 && backup.is_some();
+                    let at = if is_backup || waits { 0 } else { keys.len() };
                     keys.insert(at, Key { id: name.to_owned(), key: brought });
                 }
                 // What is missing was complained of where it was read.
@@ -128,9 +144,12 @@ impl KeyFile {
                 "spec.secretEncryption: there is no key in Secret `{active}`"
             )));
         };
-        let last = keys.remove(position);
-        keys.push(last);
-        if settled {
+        if !waits {
+            let last = keys.remove(position);
+            keys.push(last);
+        }
+        // Who was asked for another meanwhile, and is asked back, may have encrypted with it.
+        if settled && encrypts {
             keys.retain(|key| key.id == active || Some(key.id.as_str()) == backup);
         }
         Ok(Some(Self { keys }))
@@ -139,6 +158,21 @@ impl KeyFile {
     /// The key that encrypts.
     pub(crate) fn active(&self) -> Option<String> {
         self.keys.last().map(|key| key.id.clone())
+    }
+
+    /// The key that is to encrypt when every server knows it.
+    pub(crate) fn incoming(&self, wanted: &Wanted) -> Option<String> {
+        let (last, before) = self.keys.split_last()?;
+        let wanted = wanted.active().filter(|wanted| *wanted != last.id)?;
+        before.iter().any(|key| key.id == wanted).then(|| wanted.to_owned())
+    }
+
+    /// The file in which a key encrypts that every server knows. `None` if it is not in the file.
+    pub(crate) fn promoted(mut self, incoming: &str) -> Option<Self> {
+        let position = self.keys.iter().position(|key| key.id == incoming)?;
+        let key = self.keys.remove(position);
+        self.keys.push(key);
+        Some(self)
     }
 
     /// The Secret that holds it.
@@ -167,51 +201,71 @@ impl KeyFile {
     }
 }
 
+/// What was seen of the keys.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Seen<'a> {
+    /// The key that encrypts.
+    pub(crate) active: &'a str,
+    /// The key that is to encrypt when every server knows it.
+    pub(crate) incoming: Option<&'a str>,
+    /// Every server has the file of now.
+    pub(crate) deployed: bool,
+    /// Everything is encrypted with the key that encrypts.
+    pub(crate) encrypted: bool,
+}
+
 /// What the status says of the keys: which one is in use, which one is to be, and what happened before. `None` if nothing
 /// is known of any.
-pub(crate) fn status(
-    previous: Option<&Value>,
-    active: Option<&str>,
-    runs: bool,
-    now: Timestamp,
-) -> Option<Value> {
-    let Some(active) = active else { return previous.cloned() };
+pub(crate) fn status(previous: Option<&Value>, seen: Option<Seen<'_>>, now: Timestamp) -> Option<Value> {
+    let Some(Seen { active, incoming, deployed, encrypted }) = seen else { return previous.cloned() };
+    let target = incoming.unwrap_or(active);
     let mut status = previous.cloned().unwrap_or_else(|| json!({ "history": [] }));
     let named = |name: &str| json!({ "name": name });
     let mut history = status["history"].as_array().cloned().unwrap_or_default();
-    let current = history.first().is_some_and(|entry| entry["keyName"] == active);
+    let current = history.first().is_some_and(|entry| entry["keyName"] == target);
     let stamp = Timestamp::from_second(now.as_second()).unwrap_or(now).to_string();
     if !current {
         if let Some(entry) = history.first_mut()
-            && entry["state"] != "Completed"
+            && entry["state"] != COMPLETED
         {
             entry["state"] = json!("Interrupted");
             entry["completionTime"] = json!(stamp);
         }
-        // The first key has nothing to encrypt anew.
-        let state = if history.is_empty() { "WritePromote" } else { "Migrating" };
-        history.insert(0, json!({ "keyName": active, "state": state, "startedTime": stamp }));
+        let state = match incoming {
+            Some(_) => READ_ONLY,
+            // The first key has nothing to encrypt anew.
+            None if history.is_empty() => WRITE,
+            None => "Migrating",
+        };
+        history.insert(0, json!({ "keyName": target, "state": state, "startedTime": stamp }));
         history.truncate(LONGEST);
-        status["targetKey"] = named(active);
+        status["targetKey"] = named(target);
     }
-    if runs
-        && let Some(entry) = history.first_mut()
-        && entry["state"] != "Completed"
+    if let Some(entry) = history.first_mut()
+        && entry["state"] != COMPLETED
+        && incoming.is_none()
     {
-        entry["state"] = json!("Completed");
-        entry["completionTime"] = json!(stamp);
-        status["activeKey"] = named(active);
-        if let Some(status) = status.as_object_mut() {
-            status.remove("targetKey");
+        if encrypted {
+            entry["state"] = json!(COMPLETED);
+            entry["completionTime"] = json!(stamp);
+            status["activeKey"] = named(active);
+            if let Some(status) = status.as_object_mut() {
+                status.remove("targetKey");
+            }
+        } else if entry["state"] == READ_ONLY {
+            entry["state"] = json!(WRITE);
+        } else if entry["state"] == WRITE && deployed {
+            entry["state"] = json!("Migrating");
         }
     }
     status["history"] = Value::Array(history);
     Some(status)
 }
 
-/// Whether everything is encrypted with this key, as the status last said.
+/// Whether everything is encrypted with this key, as the status last said: with no other since.
 pub(crate) fn is_settled(status: Option<&Value>, active: Option<&str>) -> bool {
-    active.is_some() && status.and_then(|status| status["activeKey"]["name"].as_str()) == active
+    let Some(status) = status.filter(|_| active.is_some()) else { return false };
+    status["activeKey"]["name"].as_str() == active && status["targetKey"].is_null()
 }
 
 #[cfg(test)]

@@ -97,9 +97,13 @@ pub(crate) fn observe(previous: &HostedClusterStatus, observed: &Observed<'_>) -
         status.payload = Some(blueprint.payload.name().to_owned());
         status.payload_arch = Some(payload_arch(blueprint).to_owned());
         let keys = status.other.remove(SECRET_ENCRYPTION);
-        let encrypted = runs && observed.encrypted.is_ok();
-        let active = blueprint.encrypts_with.as_deref();
-        let keys = encryption::status(keys.as_ref(), active, encrypted, observed.now);
+        let seen = blueprint.encrypts_with.as_deref().map(|active| encryption::Seen {
+            active,
+            incoming: blueprint.incoming_key.as_deref(),
+            deployed: observed.complete.is_ok(),
+            encrypted: runs && observed.encrypted.is_ok(),
+        });
+        let keys = encryption::status(keys.as_ref(), seen, observed.now);
         status.other.extend(keys.map(|keys| (SECRET_ENCRYPTION.to_owned(), keys)));
     }
     if observed.blueprint.is_ok_and(|blueprint| blueprint.token_issuers.is_none()) {
@@ -238,12 +242,18 @@ fn encrypted(status: &HostedClusterStatus, blueprint: &Blueprint) -> Verdict {
             "NotApplicable",
             "no key vault is asked; payload `light` encrypts secrets with a key of its own".to_owned(),
         ),
-        Some(active) if is_settled(Some(status), blueprint) => {
+        Some(active) if blueprint.incoming_key.is_none() && is_settled(Some(status), blueprint) => {
             holds(&format!("All secrets are encrypted with the key in Secret {active}"))
         }
         Some(active) => fails(
             "EncryptionInProgress",
-            &format!("secrets are being encrypted with the key in Secret {active}"),
+            &match &blueprint.incoming_key {
+                None => format!("secrets are being encrypted with the key in Secret {active}"),
+                Some(incoming) => format!(
+                    "every API server is to know the key in Secret {incoming} before one encrypts with it; until then that in \
+                     Secret {active} encrypts"
+                ),
+            },
         ),
     }
 }
