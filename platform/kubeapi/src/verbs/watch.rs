@@ -21,7 +21,8 @@ use crate::server::Call;
 use crate::status::Failure;
 use crate::storage::{self, Event, Lost, Watcher};
 
-/// How often an idle watch is told how far it has come, so that it can resume from there.
+/// How often an idle watch is told how far it has come, so that it can resume from there. One that would be told what it knows
+/// is told nothing: a server in which nothing happens has some fifty watches of its own controllers, and is one of many.
 const BOOKMARKS: Duration = Duration::from_secs(60);
 /// Upstream's marker for "what came before this was there already".
 const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
@@ -37,6 +38,8 @@ struct Watch {
     /// What an object begins with that is shown as it is, if there are such.
     plain: Option<String>,
     bookmarks: bool,
+    /// The version from which the client can resume, as far as it has been told.
+    known: u64,
     deadline: Instant,
     /// Rings for the next bookmark and at the deadline. As the next one, it is kept from event to event: setting a new one for
     /// each of a thousand watches costs more than what they are told.
@@ -81,6 +84,7 @@ pub(super) async fn handle(call: Call) -> Result<Response, Failure> {
     let mut pending = VecDeque::new();
     let mut told = false;
     let wants_state = initial.unwrap_or(matches!(version, None | Some(0)));
+    let mut known = version.unwrap_or_default();
     let after = if wants_state {
         let snapshot = storage.cache().snapshot(&topic);
         for (_, object) in &snapshot.objects {
@@ -91,6 +95,7 @@ pub(super) async fn handle(call: Call) -> Result<Response, Failure> {
         }
         if initial == Some(true) && bookmarks {
             pending.push_back(bookmark(&call, form, snapshot.revision, true));
+            known = snapshot.revision;
         }
         snapshot.revision
     } else {
@@ -109,6 +114,7 @@ pub(super) async fn handle(call: Call) -> Result<Response, Failure> {
         pending,
         told,
         bookmarks,
+        known,
         deadline,
         alarm: Box::pin(tokio::time::sleep_until(first)),
         stopped: Box::pin(async move { shutdown.requested().await }),
@@ -169,6 +175,7 @@ impl Watch {
     /// What a change means to somebody who sees only some of the objects.
     fn take(&mut self, event: &Event) {
         if let Some(line) = self.as_it_is(event) {
+            self.known = event.revision;
             self.call.server.metrics.watch_events.inc();
             self.pending.push_back(line);
             return;
@@ -185,6 +192,7 @@ impl Watch {
             (Some(object), None) => ("DELETED", storage::with_revision(&object, event.revision)),
             (None, None) => return,
         };
+        self.known = event.revision;
         self.call.server.metrics.watch_events.inc();
         let object = formed(&self.call, self.form, &mut self.told, &object);
         self.pending.push_back(line(kind, &object));
@@ -206,7 +214,10 @@ impl Watch {
         self.alarm.as_mut().reset(next.min(self.deadline));
         if self.bookmarks {
             let place = self.watcher.advance();
-            self.pending.push_back(bookmark(&self.call, self.form, place, false));
+            if place > self.known {
+                self.pending.push_back(bookmark(&self.call, self.form, place, false));
+                self.known = place;
+            }
         }
     }
 

@@ -2,10 +2,11 @@
 
 use futures::{StreamExt as _, TryStreamExt as _};
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube::api::{DeleteParams, Patch, PatchParams, PostParams, WatchEvent, WatchParams};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, WatchEvent, WatchParams};
 use kube::runtime::watcher;
 use kube::{Api, ResourceExt as _};
 use pilothouse_store::Location;
+use pilothouse_test_support::eventually;
 use serde_json::json;
 
 use crate::support::{Cluster, Ground, PATIENCE};
@@ -61,6 +62,25 @@ async fn a_watch_with_a_selector_sees_what_comes_into_sight_and_leaves_it() {
     let seen = WatchParams::default().labels("state=seen");
     let version = first.resource_version().unwrap();
     assert_eq!(events(&maps, &seen, &version, 3).await, ["added a", "deleted a", "added a"]);
+    cluster.stop().await;
+}
+
+#[tokio::test]
+async fn a_watch_is_told_how_far_it_has_come_if_it_does_not_know() {
+    let cluster = Cluster::start().await;
+    let maps: Api<ConfigMap> = Api::namespaced(cluster.admin().await, "default");
+    let elsewhere: Api<ConfigMap> = Api::namespaced(cluster.admin().await, "kube-system");
+    let briefly = WatchParams::default().timeout(1);
+    let newest = eventually("a watch in which nothing happens ends without a word", PATIENCE, || async {
+        let newest = maps.list(&ListParams::default()).await.unwrap().metadata.resource_version.unwrap();
+        match events(&maps, &briefly, &newest, usize::MAX).await {
+            silent if silent.is_empty() => Ok(newest),
+            told => Err(format!("{told:?}")),
+        }
+    })
+    .await;
+    elsewhere.create(&PostParams::default(), &config_map("a", "x")).await.unwrap();
+    assert_eq!(events(&maps, &briefly, &newest, usize::MAX).await, ["bookmark"]);
     cluster.stop().await;
 }
 
