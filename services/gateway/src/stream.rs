@@ -6,6 +6,7 @@
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr};
+use std::os::fd::AsRawFd as _;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -16,6 +17,8 @@ use tokio::net::{TcpSocket, TcpStream};
 
 /// As many as may wait to be accepted, if the system lets them.
 const BACKLOG: u32 = 1024;
+/// For so many seconds, more or less, a client that says nothing is left to the system. All of them speak first here.
+const SILENT: nix::libc::c_int = 5;
 
 /// Accepts connections.
 #[derive(Debug)]
@@ -60,6 +63,8 @@ impl Listener {
         socket.set_reuseaddr(true)?;
         // What is accepted inherits it.
         socket.set_nodelay(true)?;
+        // A system that cannot be asked for it tells of everybody at once, and they are waited for here.
+        let _ = tell_of_those_who_speak(&socket);
         socket.bind(address)?;
         let listener = unwatched::TcpListener::from_std(socket.listen(BACKLOG)?.into_std()?);
         Ok(Self { watched: watched(listener)? })
@@ -168,11 +173,7 @@ impl AsyncRead for Stream {
 }
 
 impl AsyncWrite for Stream {
-    fn poll_write(
-        self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
+    fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
         this.hurry();
         let written = match &mut this.state {
@@ -206,6 +207,20 @@ impl AsyncWrite for Stream {
             State::Watched(stream) => Pin::new(stream).poll_shutdown(context),
             State::Lost => Poll::Ready(Err(lost())),
         }
+    }
+}
+
+/// Asks the system to tell of a connection when there is something to read, and not before.
+#[expect(unsafe_code, reason = "the call is the system's")]
+fn tell_of_those_who_speak(socket: &TcpSocket) -> io::Result<()> {
+    use nix::libc::{IPPROTO_TCP, TCP_DEFER_ACCEPT, c_int, setsockopt, socklen_t};
+
+    let length = socklen_t::try_from(size_of::<c_int>()).map_err(io::Error::other)?;
+    let value = std::ptr::from_ref(&SILENT).cast();
+    // SAFETY: the value is a number of that length, and outlives the call.
+    match unsafe { setsockopt(socket.as_raw_fd(), IPPROTO_TCP, TCP_DEFER_ACCEPT, value, length) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
     }
 }
 

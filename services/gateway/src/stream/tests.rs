@@ -44,6 +44,20 @@ async fn client_that_has_spoken_is_not_watched_and_one_that_has_not_is_waited_fo
 }
 
 #[tokio::test]
+async fn client_that_speaks_is_accepted_before_one_that_came_earlier_and_is_silent() {
+    let listener = Listener::bind(anywhere()).unwrap();
+    let address = listener.local_addr().unwrap();
+    let mut silent = TcpStream::connect(address).await.unwrap();
+    let mut speaking = TcpStream::connect(address).await.unwrap();
+    speaking.write_all(b"hello").await.unwrap();
+    let (_stream, peer) = listener.accept().await.unwrap();
+    assert_eq!(peer, speaking.local_addr().unwrap());
+    silent.write_all(b"hello").await.unwrap();
+    let (_stream, peer) = listener.accept().await.unwrap();
+    assert_eq!(peer, silent.local_addr().unwrap());
+}
+
+#[tokio::test]
 async fn endpoint_hears_at_once_and_the_second_message_does_not_wait() {
     let listener = TcpListener::bind(anywhere()).await.unwrap();
     let mut stream = Stream::connect(listener.local_addr().unwrap()).unwrap();
