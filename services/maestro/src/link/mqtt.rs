@@ -7,8 +7,8 @@ use pilothouse_maestro_api::CloudEvent;
 use pilothouse_runtime::{Chain, Clock, OnExit, Policy, Tasks};
 use rumqttc::mqttbytes::v5::SubscribeReasonCode;
 use rumqttc::{
-    AckMode, AsyncClient, Event, MqttOptions, NetworkOptions, Packet, PublishOptions, PublishProperties, PublishResult, QoS,
-    TlsConfiguration, Transport,
+    AckMode, AsyncClient, Event, MqttOptions, NetworkOptions, Packet, PublishOptions, PublishProperties,
+    PublishResult, QoS, TlsConfiguration, Transport,
 };
 use tokio::sync::{mpsc, watch};
 use tracing::{debug, info, warn};
@@ -19,6 +19,9 @@ use super::{Arrival, BrokerConfig, Happening, LinkError, LinkSetupError, Receipt
 const ACKNOWLEDGEMENT: Duration = Duration::from_secs(10);
 /// Messages that may arrive before the first of them was dealt with.
 const RECEIVE_MAXIMUM: u16 = 256;
+/// Messages that may be on their way to the broker before the first of them is acknowledged. The client keeps a place for each
+/// of as many as it is told, or for 65,535, which is 16 MiB.
+const SEND_MAXIMUM: u16 = 256;
 /// What a status with a whole bundle may come to.
 const PACKET_LIMIT: u32 = 16 << 20;
 
@@ -124,7 +127,8 @@ async fn session(
     limit: &watch::Sender<Option<u32>>,
     happenings: &mpsc::Sender<Happening>,
 ) -> Box<dyn std::error::Error + Send + Sync> {
-    let (client, mut events) = AsyncClient::builder(options.clone()).capacity(256).build();
+    let (client, mut events) =
+        AsyncClient::builder(options.clone()).capacity(usize::from(SEND_MAXIMUM)).build();
     if let Err(error) = client.try_subscribe(filter, QoS::AtLeastOnce) {
         return error.into();
     }
@@ -180,6 +184,7 @@ fn options(config: &BrokerConfig, clock: &Clock) -> Result<MqttOptions, LinkSetu
     options.set_keep_alive(config.keep_alive_seconds);
     options.set_max_packet_size(Some(PACKET_LIMIT));
     options.set_receive_maximum(Some(RECEIVE_MAXIMUM));
+    options.set_outgoing_inflight_upper_limit(SEND_MAXIMUM);
     options.set_ack_mode(AckMode::Manual);
     options.set_connect_timeout(Duration::from_secs(10));
     // An acknowledgement and the report that follows it are two small messages. Left to itself, the system keeps the second
@@ -215,6 +220,13 @@ mod tests {
             let stream = std::net::TcpStream::from(copy);
             (stream.local_addr().ok()? == own).then_some(stream)
         })
+    }
+
+    #[test]
+    fn client_keeps_places_for_few_messages() {
+        let options = options(&BrokerConfig::default(), &Clock::system()).unwrap();
+        let places = options.get_outgoing_inflight_upper_limit();
+        assert!(places.is_some_and(|places| places <= 1_024), "each has some 240 bytes, in every process");
     }
 
     #[tokio::test]
