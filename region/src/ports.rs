@@ -3,8 +3,9 @@
 //! All of them are known before anything is built: addresses of one part are in the configuration of others, and in files
 //! that users keep. Ports that were chosen by the system are therefore written down, and a resumed region has the same ones.
 
+use std::hash::{BuildHasher as _, RandomState};
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
 use std::path::Path;
 
 use pilothouse_pki::{FileError, Visibility, write_atomically};
@@ -124,11 +125,21 @@ impl Ports {
 
     /// Free ports, all held until the last one is known so that none is given twice.
     fn choose() -> io::Result<Self> {
+        let (from, to) = nobodys();
+        let start = RandomState::new().hash_one(()) % u64::from(to - from).max(1);
+        let start = from + u16::try_from(start).unwrap_or_default();
+        let mut candidates = (start..to).chain(from..start);
         let mut held = Vec::new();
         let mut next = || -> io::Result<u16> {
-            let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
-            let port = listener.local_addr()?.port();
-            held.push(listener);
+            // Names are asked for over UDP, too.
+            let hold =
+                |port| io::Result::Ok((TcpListener::bind(loopback(port))?, UdpSocket::bind(loopback(port))?));
+            let sockets = match candidates.find_map(|port| hold(port).ok()) {
+                Some(sockets) => sockets,
+                None => hold(0)?,
+            };
+            let port = sockets.0.local_addr()?.port();
+            held.push(sockets);
             Ok(port)
         };
         Ok(Self {
@@ -148,6 +159,16 @@ impl Ports {
     }
 }
 
+/// Ports that the system gives to nobody by itself, and Kubernetes neither. Of the others any may be taken by somebody who calls
+/// somewhere while a region is down for a moment.
+fn nobodys() -> (u16, u16) {
+    const FIRST: u16 = 10_000;
+    const NODE_PORTS: u16 = 30_000;
+    let range = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").unwrap_or_default();
+    let given = range.split_whitespace().next().and_then(|first| first.parse().ok());
+    (FIRST, given.unwrap_or(NODE_PORTS).clamp(FIRST, NODE_PORTS))
+}
+
 /// This port on the loopback.
 pub(crate) fn loopback(port: u16) -> SocketAddr {
     (Ipv4Addr::LOCALHOST, port).into()
@@ -164,6 +185,15 @@ mod tests {
         let chosen = Ports::ephemeral(&file).unwrap();
         assert_ne!(chosen.frontend, chosen.gateway);
         assert_eq!(Ports::ephemeral(&file).unwrap(), chosen);
+    }
+
+    #[test]
+    fn chosen_ports_are_none_that_an_outgoing_connection_may_take() {
+        let outgoing = TcpListener::bind(loopback(0)).unwrap().local_addr().unwrap().port();
+        let (from, to) = nobodys();
+        assert!(!(from..to).contains(&outgoing), "{outgoing} is in {from}..{to}");
+        let chosen = Ports::choose().unwrap();
+        assert!((from..to).contains(&chosen.gateway) && (from..to).contains(&chosen.dns), "{chosen:?}");
     }
 
     #[test]
