@@ -11,7 +11,9 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::io;
+use std::num::NonZero;
 use std::path::{Path, PathBuf};
+use std::thread;
 
 use aws_lc_rs::digest;
 use serde::{Deserialize, Serialize};
@@ -69,6 +71,10 @@ impl Cgroups {
                 Err(shortfall) => return Self { node: None, shortfall: Some(shortfall) },
             },
         };
+        // All pods together would otherwise have no more than a single process beside them.
+        if let Err(error) = node.weigh(processors()) {
+            warn!(%error, group = node.describe(), "pods have as much of the processors as one process");
+        }
         let missing: Vec<_> =
             Controller::LIMITING.into_iter().filter(|one| !node.has(*one)).map(Controller::name).collect();
         let shortfall = (!missing.is_empty()).then(|| Shortfall {
@@ -197,6 +203,12 @@ pub(crate) fn remove(root: &Path) -> io::Result<()> {
     let Some(record) = read_json::<Record>(&root.join(RECORD))? else { return Ok(()) };
     record.node.remove()?;
     fs::remove_file(root.join(RECORD))
+}
+
+/// Of this machine, as far as this process may use them.
+fn processors() -> u64 {
+    let known = thread::available_parallelism().map_or(1, NonZero::get);
+    u64::try_from(known).unwrap_or(1)
 }
 
 fn name(root: &Path) -> String {

@@ -55,6 +55,11 @@ pub(crate) struct Memory {
 /// The length of the periods in which a share of processor time is given.
 const PERIOD: u64 = 100_000;
 
+/// What the kernel gives whoever does not say, in the first version and in the second, and the most in the second.
+const USUAL_SHARES: u64 = 1024;
+const USUAL_WEIGHT: u64 = 100;
+const LARGEST_WEIGHT: u64 = 10_000;
+
 // === impl Controller ===
 
 impl Controller {
@@ -199,6 +204,18 @@ impl Group {
             fs::write(folder.join("pids.max"), most)?;
         }
         Ok(())
+    }
+
+    /// Gives it so many times what a process, or another group, has of the processors when there is not enough for all.
+    pub(crate) fn weigh(&self, times: u64) -> io::Result<()> {
+        let Some(folder) = self.folders.get(&Controller::Cpu) else { return Ok(()) };
+        match self.version {
+            Version::One => fs::write(folder.join("cpu.shares"), (times * USUAL_SHARES).to_string()),
+            Version::Two => {
+                let weight = (times * USUAL_WEIGHT).min(LARGEST_WEIGHT);
+                fs::write(folder.join("cpu.weight"), weight.to_string())
+            }
+        }
     }
 
     /// Moves the calling process into the group.

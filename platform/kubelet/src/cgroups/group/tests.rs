@@ -31,6 +31,10 @@ fn limits_of_the_second_version_are_written_as_its_files_want_them() {
     ] {
         assert_eq!(read(file), expected, "{file}");
     }
+    for (times, weight) in [(1, "100"), (2, "200"), (256, "10000")] {
+        group.weigh(times).unwrap();
+        assert_eq!(read("one/cpu.weight"), weight, "{times} processors");
+    }
     group.limit(&Amounts::default()).unwrap();
     assert_eq!((read("one/memory.max"), read("one/cpu.max")), ("max".to_owned(), "max 100000".to_owned()));
     group.join().unwrap();
@@ -74,6 +78,8 @@ fn a_group_of_the_first_version_is_in_a_folder_per_controller() {
     ] {
         assert_eq!(read(file), expected, "{file}");
     }
+    group.weigh(2).unwrap();
+    assert_eq!(read("cpu/one/cpu.shares"), "2048");
     let shown = group.child("inner").shown();
     assert!(shown.contains(&(folder.path().join("memory/one/inner"), "/memory".to_owned())), "{shown:?}");
 }
