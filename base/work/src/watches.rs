@@ -30,10 +30,11 @@ pub(crate) struct Watches {
 #[derive(Default)]
 struct Shared {
     informers: HashMap<ResourceId, Informer<DynamicObject>>,
-    /// Which works care for which object.
-    interested: HashMap<ObjectId, BTreeSet<String>>,
+    /// Which works care for which object. There are thousands of both, and hardly ever more than one of a kind: a set would
+    /// take a kilobyte for it.
+    interested: HashMap<ObjectId, Vec<String>>,
     /// The same, the other way round.
-    objects: HashMap<String, BTreeSet<ObjectId>>,
+    objects: HashMap<String, Box<[ObjectId]>>,
 }
 
 // === impl Watches ===
@@ -46,20 +47,24 @@ impl Watches {
     /// From now on `work` is woken by exactly these objects.
     pub(crate) fn register(&self, work: &str, objects: BTreeSet<ObjectId>) {
         let mut shared = self.lock();
-        let before = shared.objects.remove(work).unwrap_or_default();
+        let before: BTreeSet<_> = shared.objects.remove(work).into_iter().flatten().collect();
         for object in before.difference(&objects) {
             if let Some(works) = shared.interested.get_mut(object) {
-                works.remove(work);
+                works.retain(|known| known != work);
                 if works.is_empty() {
                     shared.interested.remove(object);
                 }
             }
         }
         for object in objects.difference(&before) {
-            shared.interested.entry(object.clone()).or_default().insert(work.to_owned());
+            shared
+                .interested
+                .entry(object.clone())
+                .or_insert_with(|| Vec::with_capacity(1))
+                .push(work.to_owned());
         }
         if !objects.is_empty() {
-            shared.objects.insert(work.to_owned(), objects);
+            shared.objects.insert(work.to_owned(), objects.into_iter().collect());
         }
     }
 

@@ -28,9 +28,9 @@ pub(super) struct Held {
     pub(super) id: String,
     pub(super) name: String,
     pub(super) generation: i32,
-    /// As the server sent it.
-    metadata: Value,
-    pub(super) labels: BTreeMap<String, String>,
+    /// As the server sent it, in JSON: it is looked at when there is something to report, and as a tree it is many times the
+    /// size.
+    metadata: Box<str>,
     pub(super) spec: Arc<ManifestWorkSpec>,
     /// What was wanted when everything was last applied.
     pub(super) applied: Option<Arc<ManifestWorkSpec>>,
@@ -63,7 +63,8 @@ pub(super) struct OnDisk {
 /// All of them. A cheap handle.
 #[derive(Clone, Debug)]
 pub(super) struct Works {
-    all: Arc<Mutex<HashMap<String, Held>>>,
+    /// Boxed: a table has room for twice as many as there are, and for as many as there ever were.
+    all: Arc<Mutex<HashMap<String, Box<Held>>>>,
     gone: Arc<Mutex<Gone>>,
     metrics: Metrics,
 }
@@ -111,11 +112,11 @@ impl Works {
             // Going is final, and an older version is late.
             Some(known) if known.deleting || new.generation < known.generation => return Ok(Taken::Late),
             Some(known) => {
-                let Held { status, reported, applied, on_disk, .. } = known.clone();
-                *known = Held { status, reported, applied, on_disk, ..new };
+                let Held { status, reported, applied, on_disk, .. } = (**known).clone();
+                **known = Held { status, reported, applied, on_disk, ..new };
             }
             None => {
-                all.insert(id.clone(), new);
+                all.insert(id.clone(), Box::new(new));
                 self.metrics.works.inc();
             }
         }
@@ -123,7 +124,7 @@ impl Works {
     }
 
     pub(super) fn get(&self, id: &str) -> Option<Held> {
-        self.lock().get(id).cloned()
+        self.lock().get(id).map(|held| (**held).clone())
     }
 
     pub(super) fn ids(&self) -> Vec<String> {
@@ -141,7 +142,7 @@ impl Works {
 
     /// Adds what an agent before this one has left behind.
     pub(super) fn restore(&self, held: Held) {
-        if self.lock().insert(held.id.clone(), held).is_none() {
+        if self.lock().insert(held.id.clone(), Box::new(held)).is_none() {
             self.metrics.works.inc();
         }
     }
@@ -212,7 +213,7 @@ impl Works {
         self.gone.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, Held>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Box<Held>>> {
         self.all.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -286,8 +287,7 @@ impl Held {
         Ok(Self {
             name,
             generation,
-            labels: labels(&metadata),
-            metadata,
+            metadata: metadata.to_string().into(),
             spec: Arc::new(spec),
             applied: None,
             deleting,
@@ -339,7 +339,7 @@ impl Held {
         Document {
             name: self.name.clone(),
             generation: self.generation,
-            metadata: self.metadata.clone(),
+            metadata: self.metadata(),
             spec: self.spec.clone(),
             is_applied,
             applied: self.applied.clone().filter(|_| !is_applied),
@@ -358,8 +358,7 @@ impl Held {
             id,
             name: document.name,
             generation: document.generation,
-            labels: labels(&document.metadata),
-            metadata: document.metadata,
+            metadata: document.metadata.to_string().into(),
             applied: document.applied.or_else(|| document.is_applied.then(|| document.spec.clone())),
             spec: document.spec,
             deleting: document.deleted_at.is_some(),
@@ -376,9 +375,22 @@ impl Held {
         held
     }
 
+    fn metadata(&self) -> Value {
+        // It was written here.
+        serde_json::from_str(&self.metadata).unwrap_or_default()
+    }
+
+    /// What the bundle is labelled with.
+    pub(super) fn labels(&self) -> BTreeMap<String, String> {
+        self.metadata()
+            .get_mut("labels")
+            .and_then(|labels| serde_json::from_value(labels.take()).ok())
+            .unwrap_or_default()
+    }
+
     /// Adds to an event what says which bundle it is about. `is_gone` when nothing of it is left.
     pub(super) fn mark(&self, event: CloudEvent, consumer: &str, is_gone: bool) -> CloudEvent {
-        let mut metadata = self.metadata.clone();
+        let mut metadata = self.metadata();
         metadata["name"] = json!(self.name);
         metadata["namespace"] = json!(consumer);
         metadata["uid"] = json!(self.id);
@@ -415,11 +427,6 @@ fn can_be_recorded(name: &str) -> bool {
         && bytes.iter().copied().all(is_fine)
         && ends_well(bytes.first())
         && ends_well(bytes.last())
-}
-
-fn labels(metadata: &Value) -> BTreeMap<String, String> {
-    let labels = metadata.get("labels").and_then(|labels| serde_json::from_value(labels.clone()).ok());
-    labels.unwrap_or_default()
 }
 
 fn hash(status: &ManifestWorkStatus) -> String {

@@ -58,7 +58,7 @@ impl Reconcile for Applying {
         let work = Work {
             name: held.name.clone(),
             generation: i64::from(held.generation),
-            labels: held.labels.clone(),
+            labels: held.labels(),
             spec: held.spec.clone(),
             previous: held.applied.clone(),
         };

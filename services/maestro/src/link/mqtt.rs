@@ -19,9 +19,9 @@ use super::{Arrival, BrokerConfig, Happening, LinkError, LinkSetupError, Receipt
 const ACKNOWLEDGEMENT: Duration = Duration::from_secs(10);
 /// Messages that may arrive before the first of them was dealt with.
 const RECEIVE_MAXIMUM: u16 = 256;
-/// Messages that may be on their way to the broker before the first of them is acknowledged. The client keeps a place for each
-/// of as many as it is told, or for 65,535, which is 16 MiB.
-const SEND_MAXIMUM: u16 = 256;
+/// Messages that may be on their way to the broker. The client has a place ready for each of as many as there may be, which
+/// for as many as MQTT allows comes to fifteen megabytes.
+const SEND_MAXIMUM: u16 = 512;
 /// What a status with a whole bundle may come to.
 const PACKET_LIMIT: u32 = 16 << 20;
 
