@@ -2,7 +2,8 @@
 //!
 //! There is one watch per resource, over all namespaces, begun when the first object of it is applied. It keeps whole only
 //! what some work owns; of everything else it keeps the names, since a management cluster has many secrets that are
-//! none of ours.
+//! none of ours. What it keeps is text, which is read when a work looks at it: read, it would take eight times as much memory, for
+//! objects that are looked at when they change and then not for days.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
@@ -86,7 +87,7 @@ impl Watches {
         let name = id.to_string();
         let informer =
             Informer::new_dynamic(self.client.clone(), &served.resource, watcher::Config::default())
-                .trim(strip_foreign)
+                .trim(pack)
                 .on_change(on_change)
                 .spawn(&self.tasks, name);
         shared.informers.insert(id, informer);
@@ -95,7 +96,7 @@ impl Watches {
     /// An object as last heard of, if all of it was kept.
     pub(crate) fn get(&self, object: &ObjectId) -> Option<Arc<DynamicObject>> {
         let informer = self.lock().informers.get(&object.resource).cloned()?;
-        informer.get(&object.key).filter(|object| owner::has_record(object))
+        informer.get(&object.key).filter(|object| owner::has_record(object)).and_then(|kept| unpacked(&kept))
     }
 
     fn lock(&self) -> MutexGuard<'_, Shared> {
@@ -107,12 +108,24 @@ fn lock(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn strip_foreign(object: &mut DynamicObject) {
-    if !owner::has_record(object) {
+/// Makes an object small: nothing but the name of one that is none of ours, and text of the others.
+fn pack(object: &mut DynamicObject) {
+    if owner::has_record(object) {
+        object.data = Value::String(object.data.to_string().into_boxed_str().into_string());
+    } else {
         object.data = Value::Null;
         object.metadata.annotations = None;
         object.metadata.labels = None;
     }
+}
+
+/// An object as it was before it was made small.
+fn unpacked(kept: &DynamicObject) -> Option<Arc<DynamicObject>> {
+    let Value::String(text) = &kept.data else { return None };
+    let (types, metadata) = (kept.types.clone(), kept.metadata.clone());
+    // It was written from a value.
+    let data = serde_json::from_str(text).ok()?;
+    Some(Arc::new(DynamicObject { types, metadata, data }))
 }
 
 impl fmt::Debug for Watches {
@@ -121,5 +134,32 @@ impl fmt::Debug for Watches {
             .debug_struct("Watches")
             .field("resources", &self.lock().informers.len())
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_is_ours_is_kept_as_text_and_of_all_else_the_name() {
+        let owner = json!({"apiVersion": "work.open-cluster-management.io/v1", "kind": "AppliedManifestWork",
+            "name": "record", "uid": "7"});
+        let object = |owners: Value| -> DynamicObject {
+            let object = json!({"apiVersion": "v1", "kind": "Secret", "data": {"a": "Yg=="}, "other": [1, 2],
+                "metadata": {"name": "a", "labels": {"b": "c"}, "ownerReferences": owners}});
+            serde_json::from_value(object).unwrap()
+        };
+        let ours = object(json!([owner]));
+        let mut kept = ours.clone();
+        pack(&mut kept);
+        assert!(kept.data.is_string());
+        assert_eq!(*unpacked(&kept).unwrap(), ours);
+        let mut foreign = object(json!([]));
+        pack(&mut foreign);
+        assert_eq!((foreign.data.clone(), foreign.metadata.labels.clone()), (Value::Null, None));
+        assert!(unpacked(&foreign).is_none());
     }
 }
