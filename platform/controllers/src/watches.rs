@@ -208,6 +208,8 @@ fn trim_pod(pod: &mut Pod) {
         spec.containers.iter_mut().for_each(trim_container);
         if let Some(volumes) = &mut spec.volumes {
             volumes.retain(|volume| volume.persistent_volume_claim.is_some() || volume.ephemeral.is_some());
+            // The places of the others are two kilobytes each.
+            volumes.shrink_to_fit();
         }
     }
     if let Some(status) = &mut pod.status {

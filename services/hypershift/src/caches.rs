@@ -77,7 +77,12 @@ impl Watches {
             services: all(client, ours()),
             stateful_sets: all(client, ours()),
             routes: all(client, ours()),
-            pods: all(client, ours()),
+            // The volumes are most of a pod, each with a place for every kind of volume there is, and nobody reads them here.
+            pods: all(client, ours()).trim(|pod: &mut Pod| {
+                if let Some(spec) = &mut pod.spec {
+                    spec.volumes = None;
+                }
+            }),
             control_planes: all(client, ours()),
             foreign_secrets: all(client, foreign()).trim(|secret: &mut Secret| {
                 let data = secret.data.iter().flatten().map(|(key, value)| (key, value.0.as_slice()));
