@@ -67,7 +67,7 @@ pub(super) fn program<'a>(blueprint: &'a Blueprint, images: &'a Images, address:
         ports: &[("https", API_PORT)],
         // A restart does not bring etcd back.
         health: Health { port: API_PORT, scheme: "HTTPS", ready: "/readyz", live: "/livez?exclude=etcd" },
-        requests: [("cpu", "100m"), ("memory", "288Mi")],
+        requests: [("cpu", "30m"), ("memory", "288Mi")],
         secrets: secrets.to_vec(),
         config_map: API_SERVER,
         scratch: vec![("audit", AUDIT_FOLDER)],

@@ -93,7 +93,7 @@ pub(super) fn programs<'a>(blueprint: &'a Blueprint, images: &'a Images) -> [Pro
             &[("https", CONTROLLER_MANAGER_PORT)],
             controller_manager(blueprint),
             of_controllers,
-            [("cpu", "50m"), ("memory", "104Mi")],
+            [("cpu", "15m"), ("memory", "104Mi")],
         ),
         program(
             SCHEDULER,
@@ -101,7 +101,7 @@ pub(super) fn programs<'a>(blueprint: &'a Blueprint, images: &'a Images) -> [Pro
             &[("https", SCHEDULER_PORT)],
             common(blueprint, SCHEDULER, SCHEDULER_PORT, SCHEDULER_CLIENT),
             vec![SCHEDULER_CLIENT],
-            [("cpu", "20m"), ("memory", "64Mi")],
+            [("cpu", "5m"), ("memory", "64Mi")],
         ),
     ]
 }

@@ -70,6 +70,23 @@ fn every_program_has_as_many_replicas_as_the_policy_says(
     assert_eq!(replicas, expected);
 }
 
+/// As many clusters as their memory allows on a machine of 24 GiB fit on two processors.
+#[test]
+fn twenty_clusters_fit_on_two_processors() {
+    let config = Config::default();
+    let blueprint = draw("4.21.0", AvailabilityPolicy::SingleReplica, &config).unwrap();
+    let images = Images::of(blueprint.control_plane_release.upstream().unwrap(), &config);
+    let server = api_server::program(&blueprint, &images, "172.30.0.9".parse().unwrap());
+    let programs = managers::programs(&blueprint, &images).into_iter().chain([server]);
+    let requests = programs.map(|program| program.requests).chain([etcd::REQUESTS]);
+    let processor = |[(name, amount), _]: [(&str, &str); 2]| {
+        assert_eq!(name, "cpu");
+        amount.strip_suffix('m').unwrap().parse::<u32>().unwrap()
+    };
+    let one: u32 = requests.map(processor).sum();
+    assert!(20 * one <= 2000, "one asks for {one} thousandths of a processor");
+}
+
 /// What the benchmark of the Center for Internet Security looks for in flags.
 #[test]
 fn settings_are_those_that_a_benchmark_of_secure_clusters_asks_for() {
