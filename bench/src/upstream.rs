@@ -104,9 +104,9 @@ async fn measure(
 
 impl Bench<'_> {
     async fn live(&self, count: usize, report: &mut Report) -> anyhow::Result<()> {
-        let hosted = self.starts(report).await?;
+        let hosted = Box::pin(self.starts(report)).await?;
         self.memory(&hosted, report).await?;
-        self.many(count, report).await?;
+        Box::pin(self.many(count, report)).await?;
         match self.size {
             Size::Full => Box::pin(upgrade::measure(&self.arm, self.region, report)).await,
             Size::Sample => {
