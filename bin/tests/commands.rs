@@ -39,6 +39,7 @@ fn stdout(command: &mut Command) -> String {
 #[case::pilothouse_kubelet("pilothouse", &["kubelet", "--help"])]
 #[case::pilothouse_hypershift_operator("pilothouse", &["hypershift-operator", "--help"])]
 #[case::pilothouse_multicluster_engine("pilothouse", &["multicluster-engine", "--help"])]
+#[case::pilothouse_broker("pilothouse", &["broker", "--help"])]
 #[case::pilothouse_maestro_server("pilothouse", &["maestro-server", "--help"])]
 #[case::pilothouse_maestro_agent("pilothouse", &["maestro-agent", "--help"])]
 #[case::pilothouse_virt_controller("pilothouse", &["virt-controller", "--help"])]

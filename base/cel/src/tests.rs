@@ -303,6 +303,17 @@ fn what_rules_of_works_have_is_not_offered_to_others() {
     let refused = Program::compile("hasConditions(self)", &variables).unwrap_err().to_string();
     assert!(refused.contains("undeclared reference to 'hasConditions'"), "{refused}");
     assert_eq!(Program::compile_for_works("hasConditions(self)", &variables).unwrap().kind(), &Type::Bool);
+    let program = Program::compile_for_works("hasConditions(self)", &variables).unwrap();
+    for (status, has) in [
+        (json!({"conditions": [{"type": "Ready"}]}), true),
+        (json!({"conditions": []}), false),
+        (json!({"conditions": {"type": "Ready"}}), false),
+        (json!({}), false),
+        (json!([1]), false),
+    ] {
+        let answer = program.evaluate(&[("self", Variable::Value(&status, &Type::Dyn))], LIMIT).answer;
+        assert_eq!(answer.unwrap(), Answer::Bool(has), "{status}");
+    }
     assert!(Program::compile_for_works("hasConditions()", &variables).is_err());
     assert!(Program::compile_for_works("self.hasConditions()", &variables).is_err());
 }

@@ -150,7 +150,7 @@ impl Download {
     }
 
     fn url(&self, file: &ReleaseFile) -> Result<Url, Error> {
-        let base = self.mirror.as_ref().map_or(file.home(), Url::as_str);
+        let base = self.mirror.as_ref().map_or_else(|| file.home(), Url::as_str);
         parse_mirror(&format!("{}/{}", base.trim_end_matches('/'), file.path()))
     }
 }
