@@ -80,7 +80,8 @@ impl Connections {
             Door::Out(cluster) => {
                 let linked = || announced.link.and_then(|link| cluster_of_link(&config, link));
                 match cluster.as_deref().or_else(linked) {
-                    Some(cluster) => self.lead_out(client, from, cluster, &config).await,
+                    // Apart, for it is large, and every connection would have room for it.
+                    Some(cluster) => Box::pin(self.lead_out(client, from, cluster, &config)).await,
                     None => {
                         info!(%peer, %from, link = announced.link, "nobody's private link");
                         self.metrics.ended(Outcome::UnknownLink);

@@ -10,7 +10,7 @@
 //! * **A route says who may come.** By the client's address, which a balancer in front tells with a PROXY header if it is one
 //!   that is believed. A change is for connections that come after it.
 //! * **Nobody can hold the door.** The first message is bounded in size and time, connections in number, also of each cluster,
-//!   and silence in duration.
+//!   and silence in duration. Who has not said anything yet is left to the system, for some seconds.
 //! * **A refusal is an answer.** Without a name, or with one that nobody has, a client gets the TLS alert
 //!   `unrecognized_name`; when it may not come, `access_denied`; when nobody answers behind a route, `internal_error`. All of
 //!   them are counted by outcome.

@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
@@ -92,15 +94,17 @@ async fn more_than_is_taken_at_once_arrives_whole() {
     let mut stream = Stream::connect(listener.local_addr().unwrap()).unwrap();
     let (mut endpoint, _) = listener.accept().await.unwrap();
     let (sent, mut heard) = (vec![7; MUCH], Vec::new());
-    let (written, read) = tokio::join!(
-        async {
-            stream.write_all(&sent).await?;
-            stream.shutdown().await
-        },
-        endpoint.read_to_end(&mut heard)
-    );
-    written.unwrap();
-    assert_eq!(read.unwrap(), MUCH);
+    let both = async {
+        tokio::try_join!(
+            async {
+                stream.write_all(&sent).await?;
+                stream.shutdown().await
+            },
+            endpoint.read_to_end(&mut heard)
+        )
+    };
+    let (_, read) = tokio::time::timeout(Duration::from_secs(60), both).await.unwrap().unwrap();
+    assert_eq!(read, MUCH);
     assert!(is_watched(&stream), "it had to wait for room");
     assert!(heard == sent);
 }
