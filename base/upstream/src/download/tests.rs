@@ -23,15 +23,17 @@ struct Reply {
 /// A host of files on the loopback. Ends with the test's process.
 struct Host {
     address: SocketAddr,
-    /// What was asked for: path, and where the range begins.
-    asked: Arc<Mutex<Vec<(String, Option<u64>)>>>,
+    asked: Asked,
 }
+
+/// What was asked for: path, and where the range begins.
+type Asked = Arc<Mutex<Vec<(String, Option<u64>)>>>;
 
 impl Host {
     fn start(answer: impl Fn(&str, Option<u64>) -> Reply + Send + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
-        let asked = Arc::new(Mutex::new(Vec::new()));
+        let asked = Asked::default();
         let noted = Arc::clone(&asked);
         std::thread::spawn(move || {
             let mut hanging = Vec::new();

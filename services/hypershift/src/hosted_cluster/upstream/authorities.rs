@@ -119,7 +119,7 @@ impl Authorities {
 /// with RSA keys, which takes longer than all else that they do then.
 fn manager_request(name: &str) -> Result<LeafRequest, pilothouse_pki::Error> {
     let names = [AlternativeName::dns(name)?, AlternativeName::dns("localhost")?];
-    let request = LeafRequest::server(Subject::try_new(&format!("system:{name}"))?, names);
+    let request = LeafRequest::server(Subject::try_new(format!("system:{name}"))?, names);
     Ok(request.with_usage(Usage::Client).with_lifetime(LEAF_LIFETIME))
 }
 
