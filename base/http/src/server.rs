@@ -1,7 +1,6 @@
 //! Serving a bound port: the accept loop, one task per connection, and the drain.
 
 use std::convert::Infallible;
-use std::io;
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
@@ -16,7 +15,7 @@ use hyper::body::Incoming;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use pilothouse_pki::Certificate;
-use pilothouse_runtime::{OnExit, TaskError, Tasks};
+use pilothouse_runtime::{OnExit, TaskError, Tasks, accept_failed};
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncWrite, BufReader};
 use tokio::net::TcpStream;
 use tokio::sync::{Notify, Semaphore};
@@ -31,9 +30,6 @@ use crate::exposure::Exposure;
 use crate::listener::{Limits, Listener};
 use crate::metrics::{Metrics, RefusedReason};
 use crate::problem::Problem;
-
-/// How long accepting rests when the system has no descriptors left: they come back when connections end.
-const EXHAUSTED: Duration = Duration::from_millis(100);
 
 /// How much of a connection is read to see that there is something. Little, so that what follows is read directly.
 const FIRST_WORD: usize = 64;
@@ -132,21 +128,6 @@ async fn drain(shared: &Shared, capacity: &Semaphore) {
             let _ = capacity.acquire_many(connections).await;
         }
     }
-}
-
-/// Some failures belong to the connection that was to be accepted, some pass, and the rest is the socket's end.
-async fn accept_failed(name: &str, error: io::Error) -> Result<(), TaskError> {
-    /// Too many open files, in this process or on this machine.
-    const DESCRIPTORS: [i32; 2] = [24, 23];
-    match error.kind() {
-        io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset | io::ErrorKind::Interrupted => {}
-        _ if error.raw_os_error().is_some_and(|code| DESCRIPTORS.contains(&code)) => {
-            warn!(listener = name, %error, "cannot accept connections for a moment");
-            tokio::time::sleep(EXHAUSTED).await;
-        }
-        _ => return Err(error.into()),
-    }
-    Ok(())
 }
 
 fn builder(limits: Limits) -> Builder<TokioExecutor> {

@@ -6,6 +6,8 @@
 //! - kills itself with the signal that cannot be caught at the n-th passing of a point if [`FAULT_VARIABLE`] says
 //!   `name:n`: nothing is unwound, flushed or given back,
 //! - stops there, as if the machine under it stood still, if it says `name:n:stop`: a test lets it go on later,
+//! - does either while it runs, without having been started for it, once the file that [`FAULT_FILE_VARIABLE`] names is
+//!   there and says so: passings are counted from then on, and from the beginning when the file says something else,
 //! - writes the name of every point it passes to the file that [`FAULT_TRACE_VARIABLE`] names, one to a line, so that
 //!   a test can learn which passings there are and go through all of them.
 //!
@@ -15,8 +17,9 @@
 /// Which passing of which point kills: `name:n`, counted from one; with `:stop` behind it, which one stops.
 pub const FAULT_VARIABLE: &str = "PILOTHOUSE_TEST_FAULT";
 
-/// A file; passings before it is there do not count. What a process does at its start differs from one time to the next.
-pub const FAULT_WHEN_VARIABLE: &str = "PILOTHOUSE_TEST_FAULT_WHEN";
+/// A file that says the same in its first line to a process that runs; without it no passing counts. It has to be put there whole,
+/// by a rename. What follows the first line tells it from one that said the same before.
+pub const FAULT_FILE_VARIABLE: &str = "PILOTHOUSE_TEST_FAULT_FILE";
 
 /// The file that every passing is written to.
 pub const FAULT_TRACE_VARIABLE: &str = "PILOTHOUSE_TEST_FAULT_TRACE";
@@ -57,7 +60,7 @@ pub fn point(name: &'static str) {
 mod armed {
     use std::collections::HashMap;
     use std::env;
-    use std::fs::{File, OpenOptions};
+    use std::fs::{self, File, OpenOptions};
     use std::io::Write as _;
     use std::path::PathBuf;
     use std::sync::{LazyLock, Mutex, PoisonError};
@@ -66,38 +69,52 @@ mod armed {
     use nix::unistd::Pid;
 
     struct Plan {
-        /// The point, at which passing of it, and what comes then.
-        fatal: Option<(String, u64, Signal)>,
-        /// The file before which nothing counts.
-        when: Option<PathBuf>,
+        fatal: Option<Fatal>,
+        /// The file that has the word, if there is to be one, and what it said last.
+        file: Option<(PathBuf, Option<String>)>,
         trace: Option<File>,
         passed: HashMap<&'static str, u64>,
     }
 
+    /// The point, at which passing of it, and what comes then.
+    struct Fatal {
+        point: String,
+        passing: u64,
+        signal: Signal,
+    }
+
     static PLAN: LazyLock<Mutex<Plan>> = LazyLock::new(|| {
-        let fatal = env::var(super::FAULT_VARIABLE).ok().and_then(|text| {
-            let (text, signal) = match text.strip_suffix(":stop") {
-                Some(text) => (text, Signal::SIGSTOP),
-                None => (text.as_str(), Signal::SIGKILL),
-            };
-            let (name, count) = text.rsplit_once(':')?;
-            Some((name.to_owned(), count.parse().ok()?, signal))
-        });
+        let fatal = env::var(super::FAULT_VARIABLE).ok().and_then(|text| Fatal::parse(&text));
         let trace = env::var_os(super::FAULT_TRACE_VARIABLE)
             .and_then(|path| OpenOptions::new().create(true).append(true).open(path).ok());
-        let when = env::var_os(super::FAULT_WHEN_VARIABLE).map(PathBuf::from);
-        Mutex::new(Plan { fatal, when, trace, passed: HashMap::new() })
+        let file = env::var_os(super::FAULT_FILE_VARIABLE).map(|path| (PathBuf::from(path), None));
+        Mutex::new(Plan { fatal, file, trace, passed: HashMap::new() })
     });
+
+    impl Fatal {
+        fn parse(text: &str) -> Option<Self> {
+            let (text, signal) = match text.strip_suffix(":stop") {
+                Some(text) => (text, Signal::SIGSTOP),
+                None => (text, Signal::SIGKILL),
+            };
+            let (point, passing) = text.rsplit_once(':')?;
+            Some(Self { point: point.to_owned(), passing: passing.parse().ok()?, signal })
+        }
+    }
 
     pub(super) fn pass(name: &'static str) {
         let mut plan = PLAN.lock().unwrap_or_else(PoisonError::into_inner);
-        let Plan { fatal, when, trace, passed } = &mut *plan;
-        if let Some(file) = when {
-            if !file.exists() {
+        let Plan { fatal, file, trace, passed } = &mut *plan;
+        if let Some((file, former)) = file {
+            let said = fs::read_to_string(file).ok();
+            if said != *former {
+                *fatal = said.as_deref().and_then(|text| Fatal::parse(text.lines().next()?));
+                *former = said;
+                passed.clear();
+            }
+            if former.is_none() {
                 return;
             }
-            // Once it is there it has done its part.
-            *when = None;
         }
         let count = passed.entry(name).or_default();
         *count += 1;
@@ -105,8 +122,8 @@ mod armed {
             // A test that cannot read its trace notices; the process is not to be disturbed by it.
             let _ = trace.write_all(format!("{name}\n").as_bytes());
         }
-        let reached = fatal.as_ref().filter(|(fatal, at, _)| fatal == name && at == count);
-        if let Some((_, _, signal)) = reached {
+        let reached = fatal.as_ref().filter(|Fatal { point, passing, .. }| point == name && passing == count);
+        if let Some(Fatal { signal, .. }) = reached {
             // It is there before the call returns; what follows is for whom even that would be too late.
             let _ = kill(Pid::this(), *signal);
             if *signal == Signal::SIGKILL {

@@ -30,6 +30,11 @@
 //! What must survive being cut off says where it may be: [`fault::point`]. Tests go through all of these points; a
 //! release build has none.
 //!
+//! # Descriptors
+//!
+//! [`block_on`] raises the limit of descriptors; programs of others begin with the former one, by [`with_former_limit`]. A
+//! listener that could not accept asks [`accept_failed`] whether that passes.
+//!
 //! # What this crate runs by itself
 //!
 //! - a task `signals` owned by `process`, for as long as a [`Process`] runs;
@@ -41,10 +46,12 @@
 //! No `Display` of ours repeats its source; [`Chain`] writes an error with all of its causes, and is used where
 //! an error ends.
 
+mod accept;
 pub mod backoff;
 mod chain;
 mod clock;
 pub mod config;
+mod descriptors;
 pub mod fault;
 mod instant;
 mod process;
@@ -54,9 +61,11 @@ mod shutdown;
 mod tasks;
 pub mod telemetry;
 
+pub use accept::accept_failed;
 pub use backoff::Policy;
 pub use chain::Chain;
 pub use clock::{Clock, ManualClock};
+pub use descriptors::{descriptor_limit, with_former_limit};
 pub use process::{Process, block_on};
 pub use reconcile::{Controller, Lane, Next, Reconcile};
 pub use shutdown::{Ending, ExitCode, Reason, Shutdown, Signal};

@@ -2,7 +2,8 @@
 //!
 //! Every binary's `main` ends the same way, so that stopping is written, and tested, once:
 //!
-//! 1. [`Process::install`] takes over `SIGINT` and `SIGTERM` before anything else is built.
+//! 1. [`Process::install`] takes over `SIGINT`, `SIGTERM` and `SIGHUP` before anything else is built. The last one counts only
+//!    when the terminal was closed that the process was started from.
 //! 2. Something requests [`Shutdown`]: the first signal, a task that must not end, or a command.
 //! 3. Listeners watch the switch and stop accepting; loops finish what they are at.
 //! 4. Every group of [`Tasks`] is drained, all within one grace period. What overstays is named and aborted.
@@ -43,6 +44,7 @@ use tokio::time::{Instant, timeout_at};
 use tracing::{debug, error, info};
 
 use crate::chain::Chain;
+use crate::descriptors;
 use crate::instant;
 use crate::shutdown::{ExitCode, Reason, Shutdown};
 use crate::tasks::{OnExit, TaskError, Tasks};
@@ -73,7 +75,7 @@ struct Closing {
 // === impl Process ===
 
 impl Process {
-    /// Takes over `SIGINT` and `SIGTERM`. Draining may take `grace`, and closing as long again.
+    /// Takes over `SIGINT`, `SIGTERM` and `SIGHUP`. Draining may take `grace`, and closing as long again.
     ///
     /// # Errors
     ///
@@ -96,7 +98,14 @@ impl Process {
         tasks.spawn("signals", OnExit::LogError, async move {
             let Some(first) = signals.next().await else { return Ok(()) };
             heard.request(Reason::Signal(first));
-            let Some(second) = signals.next().await else { return Ok(()) };
+            let second = loop {
+                match signals.next().await {
+                    // A terminal that is closed may say so twice: the system does, and the shell.
+                    Some(crate::shutdown::Signal::Hangup) => {}
+                    Some(second) => break second,
+                    None => return Ok(()),
+                }
+            };
             error!(signal = %second, "second signal while stopping, ending at once");
             on_second(second);
             Ok(())
@@ -187,11 +196,12 @@ async fn close(closings: Vec<Closing>, grace: Duration) -> bool {
     closed
 }
 
-/// Runs a `main` on a multi-threaded runtime.
+/// Runs a `main` on a multi-threaded runtime, with as many descriptors as the process may have.
 ///
 /// Unlike the usual attribute, it does not wait for ever for a thread that is stuck in a blocking call: the
 /// exit code is known by then, and tasks that overstayed have been named.
 pub fn block_on(main: impl Future<Output = ExitCode>) -> ExitCode {
+    descriptors::raise_limit();
     let runtime = match runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {

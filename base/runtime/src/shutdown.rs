@@ -51,6 +51,8 @@ pub enum Signal {
     Interrupt,
     /// `SIGTERM`: service managers, `kill`.
     Terminate,
+    /// `SIGHUP` of a terminal that was closed.
+    Hangup,
 }
 
 /// How a task came to its end.
@@ -158,6 +160,7 @@ impl fmt::Display for Signal {
         formatter.write_str(match self {
             Self::Interrupt => "SIGINT",
             Self::Terminate => "SIGTERM",
+            Self::Hangup => "SIGHUP",
         })
     }
 }

@@ -168,7 +168,8 @@ where
         Format::Text => true,
         Format::Json => false,
     };
-    let layer = fmt::layer().with_writer(writer);
+    // Otherwise it would say on standard error that it cannot write there, and panic: terminals are closed, and pipes end.
+    let layer = fmt::layer().with_writer(writer).log_internal_errors(false);
     let layer = if text {
         layer.with_ansi(terminal).boxed()
     } else {

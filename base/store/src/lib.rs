@@ -18,7 +18,8 @@
 //!   with the document before and after, from any revision still kept; [`Error::TooOld`] says when to list
 //!   again. Waiting readers are woken by the commit, not by a timer.
 //! - **Expiry** is a delete with a revision of its own; until it is committed, the document is there.
-//! - **A [`Lease`]** has one holder by the database's clock, and a token that fences off the former one.
+//! - **A [`Lease`]** has one holder by the database's clock, and a token that fences off the former one. Replicas share
+//!   a service's work by leases on [`Parts`] of it.
 //! - **Secrets** are sealed before they reach an engine: no database, log file or backup has them in clear.
 //!
 //! ```
@@ -69,6 +70,7 @@ mod location;
 mod memory;
 mod name;
 mod outline;
+mod parts;
 mod pattern;
 mod plan;
 mod postgres;
@@ -93,6 +95,7 @@ pub use keyring::Keyring;
 pub use lease::Lease;
 pub use location::{Durability, Location};
 pub use name::{DocumentId, LeaseName, Partition};
+pub use parts::{Grant, Parts, Turn};
 pub use query::{Continue, Page, Query};
 pub use retention::Retention;
 pub use revision::{Cursor, Etag, Revision};

@@ -5,7 +5,7 @@
 //! next goes on after it; nothing is ever taken from a file whose sum is another.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::{self, Seek, SeekFrom};
+use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -18,7 +18,6 @@ use crate::program::{Program, Project};
 use crate::release::{self, ReleaseFile};
 use crate::{Error, Progress, Version};
 
-mod archive;
 mod error;
 mod fetch;
 
@@ -213,21 +212,37 @@ impl Unpacked {
     fn fill(&self, file: &mut File, release: &ReleaseFile, wanted: &[&Program]) -> Result<(), DownloadError> {
         file.seek(SeekFrom::Start(0)).map_err(DownloadError::Unpack)?;
         let mut lacking = wanted.to_vec();
-        let unpacked = archive::each_file(MultiGzDecoder::new(&*file), |name, contents| {
-            let Some(at) = lacking.iter().position(|program| release.member(program) == name) else {
-                return Ok(());
-            };
-            let program = lacking.swap_remove(at);
-            let mut options = OpenOptions::new();
-            options.write(true).create_new(true).mode(0o755);
-            io::copy(contents, &mut options.open(self.folder.path().join(program.name))?)?;
-            Ok(())
-        });
-        unpacked.map_err(DownloadError::Unpack)?;
+        self.unpack(MultiGzDecoder::new(&*file), release, &mut lacking).map_err(DownloadError::Unpack)?;
         match lacking.first() {
             None => Ok(()),
             Some(program) => Err(DownloadError::Lacks { member: release.member(program) }),
         }
+    }
+
+    /// Writes what of an archive is lacking, under our own names and with our own rights; nothing else of it is believed.
+    fn unpack(
+        &self,
+        archive: impl Read,
+        release: &ReleaseFile,
+        lacking: &mut Vec<&Program>,
+    ) -> io::Result<()> {
+        for entry in tar::Archive::new(archive).entries()? {
+            let mut entry = entry?;
+            if !entry.header().entry_type().is_file() {
+                continue;
+            }
+            let path = entry.path()?;
+            let name = path.strip_prefix(".").unwrap_or(&path);
+            let Some(at) = lacking.iter().position(|program| name == Path::new(&release.member(program)))
+            else {
+                continue;
+            };
+            let program = lacking.swap_remove(at);
+            let mut options = OpenOptions::new();
+            options.write(true).create_new(true).mode(0o755);
+            io::copy(&mut entry, &mut options.open(self.folder.path().join(program.name))?)?;
+        }
+        Ok(())
     }
 
     fn check(&self, program: &Program, version: &Version) -> Result<(), Error> {

@@ -1,6 +1,7 @@
 use std::future::pending;
 use std::sync::{Arc, Mutex};
 
+use futures::FutureExt;
 use tokio::sync::{mpsc, oneshot};
 
 use super::*;
@@ -49,6 +50,16 @@ async fn second_signal_does_not_wait_for_the_drain() {
         code = process.run() => panic!("drained first, and ended with {code:?}"),
     }
     assert_eq!(begun.elapsed(), Duration::ZERO);
+}
+
+#[tokio::test(start_paused = true)]
+async fn closed_terminal_stops_in_order_however_often_it_says_so() {
+    let (mut process, signals, second) = process();
+    spawn_well_behaved(&process.tasks("frontend"), "accept");
+    signals.send(Signal::Hangup).await.unwrap();
+    signals.send(Signal::Hangup).await.unwrap();
+    assert_eq!(process.run().await, ExitCode::Stopped);
+    assert!(second.now_or_never().is_none_or(|told| told.is_err()));
 }
 
 #[tokio::test(start_paused = true)]

@@ -40,6 +40,7 @@ impl ExitCode {
             Self::TaskEnded => 3,
             Self::StillRunning => 4,
             // 128 plus the signal's number, as shells report it.
+            Self::Forced(Signal::Hangup) => 129,
             Self::Forced(Signal::Interrupt) => 130,
             Self::Forced(Signal::Terminate) => 143,
         }

@@ -11,5 +11,6 @@ mod fixture;
 mod history;
 mod leases;
 mod lists;
+mod parts;
 mod postgres;
 mod secrets;
