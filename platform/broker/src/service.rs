@@ -3,6 +3,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::BoxFuture;
 use pilothouse_http::{CertificateSource, Health, PeerIdentity};
 use pilothouse_pki::Certificate;
 use pilothouse_runtime::{Clock, OnExit, Shutdown, Tasks};
@@ -48,7 +49,11 @@ pub struct Service {
 
 impl Service {
     /// Takes the port, after checking that it may be exposed and reading the certificate.
-    pub async fn build(config: Config, deps: Deps<'_>) -> Result<Self, Error> {
+    pub fn build(config: Config, deps: Deps<'_>) -> BoxFuture<'_, Result<Self, Error>> {
+        Box::pin(Self::assemble(config, deps))
+    }
+
+    async fn assemble(config: Config, deps: Deps<'_>) -> Result<Self, Error> {
         let authenticated = config.authenticates();
         let Config { listen, tls, limits, .. } = config;
         if !listen.ip().to_canonical().is_loopback() && !authenticated {
@@ -75,7 +80,11 @@ impl Service {
     }
 
     /// Serves until shutdown; returns when all clients have been told and are gone.
-    pub async fn run(self, shutdown: Shutdown) -> Result<(), Error> {
+    pub fn run(self, shutdown: Shutdown) -> BoxFuture<'static, Result<(), Error>> {
+        Box::pin(self.work(shutdown))
+    }
+
+    async fn work(self, shutdown: Shutdown) -> Result<(), Error> {
         let tasks = Tasks::new("broker", shutdown.clone());
         let Self { socket, local_address, certificates, limits, authorizer, metrics } = self;
         if let Some(certificates) = &certificates {

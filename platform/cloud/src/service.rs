@@ -1,6 +1,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use futures::future::BoxFuture;
 use pilothouse_http::{Listener, Metrics, Stack};
 use pilothouse_runtime::{Chain, Clock, OnExit, Shutdown, Tasks};
 use pilothouse_store::Store;
@@ -35,7 +36,11 @@ pub struct Service {
 
 impl Service {
     /// Binds the port and makes the region's own zone; nothing runs yet.
-    pub async fn build(config: Config, deps: Deps<'_>) -> Result<Self, Error> {
+    pub fn build(config: Config, deps: Deps<'_>) -> BoxFuture<'_, Result<Self, Error>> {
+        Box::pin(Self::assemble(config, deps))
+    }
+
+    async fn assemble(config: Config, deps: Deps<'_>) -> Result<Self, Error> {
         let Deps { store, clock, registry } = deps;
         let base_zone = config.base_zone()?;
         let listener = Listener::bind("the cloud's resource manager", &config.listener, &clock).await?;
@@ -51,7 +56,11 @@ impl Service {
     }
 
     /// Serves until shutdown; returns when drained.
-    pub async fn run(self, shutdown: Shutdown) -> Result<(), Error> {
+    pub fn run(self, shutdown: Shutdown) -> BoxFuture<'static, Result<(), Error>> {
+        Box::pin(self.work(shutdown))
+    }
+
+    async fn work(self, shutdown: Shutdown) -> Result<(), Error> {
         let Self { listener, metrics, resources } = self;
         let tasks = Tasks::new("cloud", shutdown.clone());
         let router = Stack::new(metrics.clone()).around(rest::router(resources));

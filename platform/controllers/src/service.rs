@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::BoxFuture;
 use k8s_openapi::api::apps::v1::ReplicaSet;
 use k8s_openapi::api::core::v1::ReplicationController;
 use kube::Client;
@@ -103,7 +104,11 @@ impl Service {
     /// # Errors
     ///
     /// When the configuration cannot be used.
-    pub async fn build(config: Config, deps: Deps<'_>) -> Result<Self, Error> {
+    pub fn build(config: Config, deps: Deps<'_>) -> BoxFuture<'_, Result<Self, Error>> {
+        Box::pin(Self::assemble(config, deps))
+    }
+
+    async fn assemble(config: Config, deps: Deps<'_>) -> Result<Self, Error> {
         let Deps { client, clock, root_authority_pem, signing_authority, server, volume_root, registry } =
             deps;
         let shares = config.cluster_cidr.as_deref().map(|range| Shares::new(range, config.node_cidr_mask));
@@ -276,7 +281,11 @@ impl Service {
     /// # Errors
     ///
     /// When not everything ends in time.
-    pub async fn run(mut self, shutdown: Shutdown) -> Result<(), Error> {
+    pub fn run(self, shutdown: Shutdown) -> BoxFuture<'static, Result<(), Error>> {
+        Box::pin(self.work(shutdown))
+    }
+
+    async fn work(mut self, shutdown: Shutdown) -> Result<(), Error> {
         let tasks = Tasks::new("controllers", shutdown.clone());
         let finder = Finder::new(
             self.client.clone(),

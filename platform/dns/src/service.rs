@@ -3,6 +3,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
+use futures::future::BoxFuture;
 use hickory_proto::op::{Query, ResponseCode};
 use pilothouse_http::{Health, Verdict};
 use pilothouse_nameserver::{Answer, Answers, Bound};
@@ -59,7 +60,11 @@ impl Service {
     /// # Errors
     ///
     /// If the port cannot be had, or the configuration makes no sense.
-    pub async fn build(config: Config, deps: Deps<'_>) -> Result<Self, Error> {
+    pub fn build(config: Config, deps: Deps<'_>) -> BoxFuture<'_, Result<Self, Error>> {
+        Box::pin(Self::assemble(config, deps))
+    }
+
+    async fn assemble(config: Config, deps: Deps<'_>) -> Result<Self, Error> {
         let base_zone = config.base_zone()?;
         let refused = |source| Error::Bind { address: config.listen, source };
         let bound = Bound::bind(config.listen).await.map_err(refused)?;
@@ -92,7 +97,11 @@ impl Service {
     /// # Errors
     ///
     /// If something would not stop.
-    pub async fn run(self, shutdown: Shutdown) -> Result<(), Error> {
+    pub fn run(self, shutdown: Shutdown) -> BoxFuture<'static, Result<(), Error>> {
+        Box::pin(self.work(shutdown))
+    }
+
+    async fn work(self, shutdown: Shutdown) -> Result<(), Error> {
         let Self { bound, local_address, source, names } = self;
         let tasks = Tasks::new("dns", shutdown.clone());
         let (following, ending) = (names.clone(), shutdown.clone());

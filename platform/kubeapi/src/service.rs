@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use axum::Router;
+use futures::future::BoxFuture;
 use pilothouse_http::{CertificateSource, Exposure, Limits, Listener, Stack};
 use pilothouse_pki::{Bundle, Identity, PrivateKey};
 use pilothouse_runtime::{Clock, OnExit, Shutdown, Tasks};
@@ -84,7 +85,11 @@ struct Parts {
 
 impl Service {
     /// Takes the port and reads all objects.
-    pub async fn build(config: Config, deps: Deps<'_>) -> Result<Self, Error> {
+    pub fn build(config: Config, deps: Deps<'_>) -> BoxFuture<'_, Result<Self, Error>> {
+        Box::pin(Self::assemble(config, deps))
+    }
+
+    async fn assemble(config: Config, deps: Deps<'_>) -> Result<Self, Error> {
         let minor = minor(&config.version)?;
         let allocator = Allocator::new(&config.service_cidr)?;
         let tokens = Tokens::new(&deps.service_account_key, deps.issuer)?;
@@ -152,7 +157,11 @@ impl Service {
     }
 
     /// Answers until shutdown; returns when drained.
-    pub async fn run(self, shutdown: Shutdown) -> Result<(), Error> {
+    pub fn run(self, shutdown: Shutdown) -> BoxFuture<'static, Result<(), Error>> {
+        Box::pin(self.work(shutdown))
+    }
+
+    async fn work(self, shutdown: Shutdown) -> Result<(), Error> {
         let Self { listener, parts, http } = self;
         let Parts {
             mut config,

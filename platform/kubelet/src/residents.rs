@@ -18,6 +18,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::BoxFuture;
 use k8s_openapi::api::core::v1::Pod;
 use kube::{Api, Client, ResourceExt as _};
 use pilothouse_http::{Listener, Stack, Verdict};
@@ -113,7 +114,15 @@ impl Service {
     /// # Errors
     ///
     /// When the system refuses; nothing runs then.
-    pub async fn build(config: Config, residents: Vec<Resident>, deps: Deps<'_>) -> Result<Self, Error> {
+    pub fn build(
+        config: Config,
+        residents: Vec<Resident>,
+        deps: Deps<'_>,
+    ) -> BoxFuture<'_, Result<Self, Error>> {
+        Box::pin(Self::assemble(config, residents, deps))
+    }
+
+    async fn assemble(config: Config, residents: Vec<Resident>, deps: Deps<'_>) -> Result<Self, Error> {
         let Deps { client, clock, registry } = deps;
         let open = |resident: Resident| {
             let folder = config.root.join(&resident.namespace).join(&resident.app);
@@ -158,7 +167,11 @@ impl Service {
     /// # Errors
     ///
     /// When a part of it ends by itself.
-    pub async fn run(self, shutdown: Shutdown) -> Result<(), Error> {
+    pub fn run(self, shutdown: Shutdown) -> BoxFuture<'static, Result<(), Error>> {
+        Box::pin(self.work(shutdown))
+    }
+
+    async fn work(self, shutdown: Shutdown) -> Result<(), Error> {
         let Self { config, listener, residents, client, clock, tasks, metrics, address: _ } = self;
         let registration = Registration {
             client: client.clone(),

@@ -4,6 +4,7 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use futures::future::BoxFuture;
 use k8s_openapi::api::core::v1::{
     Endpoints, Node, NodeStatus, PersistentVolume, Pod, Service as KubernetesService,
 };
@@ -95,7 +96,11 @@ impl Service {
     /// # Errors
     ///
     /// When a setting cannot be used or the system refuses; nothing runs then.
-    pub async fn build(mut config: Config, deps: Deps<'_>) -> Result<Self, Error> {
+    pub fn build(config: Config, deps: Deps<'_>) -> BoxFuture<'_, Result<Self, Error>> {
+        Box::pin(Self::assemble(config, deps))
+    }
+
+    async fn assemble(mut config: Config, deps: Deps<'_>) -> Result<Self, Error> {
         let Deps { entered, clock, registry } = deps;
         let metrics = Metrics::new(registry);
         let http_metrics = pilothouse_http::Metrics::new(registry);
@@ -182,7 +187,11 @@ impl Service {
     /// # Errors
     ///
     /// When a part of it ends by itself.
-    pub async fn run(mut self, shutdown: Shutdown) -> Result<(), Error> {
+    pub fn run(self, shutdown: Shutdown) -> BoxFuture<'static, Result<(), Error>> {
+        Box::pin(self.work(shutdown))
+    }
+
+    async fn work(mut self, shutdown: Shutdown) -> Result<(), Error> {
         let own_shutdown = self.shutdown.clone();
         let tasks = self.tasks.clone();
         let (pods_tx, pods_rx) = tokio::sync::watch::channel(None);

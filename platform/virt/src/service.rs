@@ -1,5 +1,6 @@
 use std::time::Duration;
 
+use futures::future::BoxFuture;
 use k8s_openapi::api::core::v1::Pod;
 use kube::{Api, Client, ResourceExt as _};
 use pilothouse_crds::{VirtualMachine, VirtualMachineInstance};
@@ -60,7 +61,11 @@ impl Service {
     /// # Errors
     ///
     /// When they did not finish in time.
-    pub async fn run(self, shutdown: Shutdown) -> Result<(), Error> {
+    pub fn run(self, shutdown: Shutdown) -> BoxFuture<'static, Result<(), Error>> {
+        Box::pin(self.work(shutdown))
+    }
+
+    async fn work(self, shutdown: Shutdown) -> Result<(), Error> {
         let Self { machines, instances, pods, caches, controller } = self;
         let tasks = Tasks::new("virt", shutdown.clone());
         let (of_machine, of_instance, of_pod) =

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use pilothouse_runtime::{OnExit, Tasks};
+use pilothouse_runtime::{OnExit, Tasks, accept_failed};
 use tokio::net::{TcpStream, UnixListener, UnixStream};
 use tokio::time::timeout;
 use tracing::{debug, warn};
@@ -109,15 +109,22 @@ impl Acceptor {
     ///
     /// # Errors
     ///
-    /// When the system refuses to accept any more.
+    /// When the socket itself fails. That there are no descriptors left passes, and is waited for.
     pub async fn serve(self, tasks: Tasks, handler: impl Handler) -> io::Result<()> {
         let handler = Arc::new(handler);
         let shutdown = tasks.shutdown().clone();
         loop {
-            let stream = tokio::select! {
+            let accepted = tokio::select! {
                 biased;
                 () = shutdown.requested() => return Ok(()),
-                accepted = self.listener.accept() => accepted?.0,
+                accepted = self.listener.accept() => accepted,
+            };
+            let stream = match accepted {
+                Ok((stream, _)) => stream,
+                Err(error) => {
+                    accept_failed(&self.path.to_string_lossy(), error).await?;
+                    continue;
+                }
             };
             let handler = handler.clone();
             tasks.spawn("handover", OnExit::Expendable, async move {

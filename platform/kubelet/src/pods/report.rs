@@ -84,7 +84,8 @@ impl Pods {
             now: self.around().clock.now(),
         }
         .status();
-        if reported.as_ref().or(pod.status.as_ref()) == Some(&status) {
+        let known = reported.as_ref().or(pod.status.as_ref()) == Some(&status);
+        if known && !is_overruled(&status, pod.status.as_ref()) {
             return Ok(());
         }
         self.patch(pod, &status).await?;
@@ -104,5 +105,42 @@ impl Pods {
             Err(kube::Error::Api(refused)) if matches!(refused.code, 404 | 409) => Ok(()),
             Err(error) => Err(error.into()),
         }
+    }
+}
+
+/// Whether somebody has changed a condition of ours since: pods of a node that was silent for too long are said to be not ready,
+/// and nobody but their node ever says that they are. A copy that is merely older than our report has no later time.
+fn is_overruled(reported: &PodStatus, shown: Option<&PodStatus>) -> bool {
+    let shown = shown.and_then(|status| status.conditions.as_deref()).unwrap_or_default();
+    reported.conditions.iter().flatten().any(|ours| {
+        let theirs = shown.iter().find(|theirs| theirs.type_ == ours.type_);
+        theirs.is_some_and(|theirs| {
+            theirs.status != ours.status && theirs.last_transition_time > ours.last_transition_time
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_came_after_a_report_overrules_it() {
+        let status = |word: &str, second: u32| -> PodStatus {
+            let time = format!("2026-01-01T00:00:{second:02}Z");
+            let ready = json!({"type": "Ready", "status": word, "lastTransitionTime": time});
+            serde_json::from_value(json!({"conditions": [ready]})).unwrap()
+        };
+        // The same, an older copy, ours of the same moment, somebody else's.
+        for (word, second, is) in
+            [("True", 10, false), ("False", 9, false), ("False", 10, false), ("False", 11, true)]
+        {
+            assert_eq!(
+                is_overruled(&status("True", 10), Some(&status(word, second))),
+                is,
+                "{word} at {second}"
+            );
+        }
+        assert!(!is_overruled(&status("True", 10), None));
     }
 }

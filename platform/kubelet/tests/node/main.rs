@@ -4,10 +4,12 @@
 //! that runs in a pod; without, it is the test.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
+use std::cell::RefCell;
 use std::io::Write as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 mod adoption;
 mod dns;
@@ -35,6 +37,11 @@ mod volumes;
 use plane::Kind;
 
 type Test = Box<dyn Fn() + Send + Sync>;
+
+thread_local! {
+    /// How the test on this thread failed.
+    static LAST_PANIC: RefCell<String> = const { RefCell::new(String::new()) };
+}
 
 /// Every test, by its sentence.
 const TESTS: &[(&str, fn())] = &[
@@ -133,6 +140,10 @@ const TESTS: &[(&str, fn())] = &[
     ),
     ("images::listed_programs_run_under_their_name", images::listed_programs_run_under_their_name),
     ("updates::changes_reach_running_pods", updates::changes_reach_running_pods),
+    (
+        "updates::a_pod_that_was_taken_for_lost_is_said_to_be_ready_again",
+        updates::a_pod_that_was_taken_for_lost_is_said_to_be_ready_again,
+    ),
     ("updates::what_was_missing_wakes_who_waits_for_it", updates::what_was_missing_wakes_who_waits_for_it),
     ("visiting::programs_in_pods_are_visited", visiting::programs_in_pods_are_visited),
     (
@@ -186,7 +197,9 @@ fn main() -> ExitCode {
         .iter()
         .filter(|(name, _)| filters.is_empty() || filters.iter().any(|one| name.contains(one.as_str())));
     let waiting = Mutex::new(chosen.collect::<Vec<_>>());
+    let passed = AtomicUsize::new(0);
     let failed = Mutex::new(Vec::new());
+    remember_panics();
     // Most of their time is somebody else's: two processors carry four.
     std::thread::scope(|scope| {
         for _ in 0..4 {
@@ -195,17 +208,41 @@ fn main() -> ExitCode {
                     let Some((name, test)) = waiting.lock().unwrap().pop() else { return };
                     let outcome = catch_unwind(AssertUnwindSafe(test));
                     say(&format!("test {name} ... {}\n", if outcome.is_ok() { "ok" } else { "FAILED" }));
-                    if outcome.is_err() {
-                        failed.lock().unwrap().push(name);
+                    if outcome.is_ok() {
+                        passed.fetch_add(1, Ordering::Relaxed);
+                    } else {
+                        failed.lock().unwrap().push((name, LAST_PANIC.take()));
                     }
                 }
             });
         }
     });
     plane::end_all();
-    let failed = failed.into_inner().unwrap();
-    say(&format!("\ntest result: {} failed {failed:?}\n", failed.len()));
+    let (passed, failed) = (passed.into_inner(), failed.into_inner().unwrap());
+    say(&summary(passed, &failed));
     if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(101) }
+}
+
+/// What went wrong, and the counts, as the usual harness writes them: that is what `./test` reads.
+fn summary(passed: usize, failed: &[(&String, String)]) -> String {
+    let mut text = String::from("\n");
+    if !failed.is_empty() {
+        text += "failures:\n\n";
+        for (name, panic) in failed {
+            text += &format!("---- {name} ----\n{panic}\n\n");
+        }
+    }
+    let verdict = if failed.is_empty() { "ok" } else { "FAILED" };
+    text + &format!("test result: {verdict}. {passed} passed; {} failed; 0 ignored\n", failed.len())
+}
+
+/// Panics are shown where they happen, among what other tests say at that time, and once more in the summary.
+fn remember_panics() {
+    let shown = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        LAST_PANIC.set(panic.to_string());
+        shown(panic);
+    }));
 }
 
 fn say(text: &str) {

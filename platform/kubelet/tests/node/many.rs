@@ -10,7 +10,7 @@ use pilothouse_test_support::eventually;
 use serde_json::json;
 
 use crate::removal::interfaces;
-use crate::support::{Cluster, address_of, is_ready, processes_with, run};
+use crate::support::{Cluster, address_of, is_ready, processes_with, run_within};
 
 const COUNT: usize = 500;
 /// Far fewer than pods, and more than the runtime has for whatever blocks.
@@ -19,7 +19,8 @@ const THREADS: usize = 100;
 const PATIENCE: Duration = Duration::from_secs(300);
 
 pub(crate) fn five_hundred_pods_need_no_more_threads_and_leave_nothing() {
-    run(async {
+    // Twice for what is waited for, and once for everything else.
+    run_within(3 * PATIENCE, async {
         let cluster = Cluster::start().await;
         let mark = format!("77{}", std::process::id());
         let container = json!({"name": "main", "image": "busybox", "command": ["sleep", mark]});

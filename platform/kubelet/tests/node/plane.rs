@@ -4,6 +4,7 @@
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Mutex, OnceLock};
+use std::time::Duration;
 
 use pilothouse_kubelet::{Config, Tls};
 use pilothouse_kubelet_api::Dialer;
@@ -17,7 +18,7 @@ use crate::{kubectl, real};
 
 /// How long a node may be silent. Kubelets renew their lease every ten seconds; a machine that is busy for thirty has none
 /// of its nodes called dead.
-const NODE_GRACE: &str = "40s";
+pub(crate) const NODE_GRACE: Duration = Duration::from_secs(40);
 
 /// Whose programs a plane is made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -172,12 +173,12 @@ async fn serve(
     let admin = folder.join("controllers.kubeconfig");
     write_kubeconfig(certificates, &admin, &url, "controllers", &["system:masters"]);
     if let Some(servers) = &mut servers {
-        let arguments = ["--node-monitor-grace-period", NODE_GRACE, "--node-monitor-period", "2s"];
+        let grace = format!("{}s", NODE_GRACE.as_secs());
+        let arguments = ["--node-monitor-grace-period", &grace, "--node-monitor-period", "2s"];
         servers.start_controller_manager(&admin, &arguments);
         servers.start_scheduler(&admin);
     }
-    let everything =
-        pilothouse_controllers::Config { node_grace: NODE_GRACE.parse().unwrap(), ..Default::default() };
+    let everything = pilothouse_controllers::Config { node_grace: NODE_GRACE.into(), ..Default::default() };
     let config = match kind {
         Kind::Ours => everything,
         // Folders for claims are ours to make on any cluster.

@@ -77,8 +77,13 @@ impl NodeDialer for ToNodes {
 
 /// Runs a test on a runtime of its own.
 pub(crate) fn run(test: impl Future<Output = ()>) {
+    run_within(6 * PATIENCE, test);
+}
+
+/// The same for one that may take longer as a whole.
+pub(crate) fn run_within(limit: Duration, test: impl Future<Output = ()>) {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-    runtime.block_on(async { tokio::time::timeout(6 * PATIENCE, test).await.unwrap() });
+    runtime.block_on(async { tokio::time::timeout(limit, test).await.unwrap() });
 }
 
 /// The authority of a cluster and what it signs.
@@ -428,7 +433,21 @@ where
         + Send
         + 'static,
 {
-    if tokio::time::timeout(PATIENCE, await_condition(api.clone(), name, condition)).await.is_err() {
+    wait_within(PATIENCE, api, name, condition).await;
+}
+
+/// The same for something that takes its time even when all is well.
+pub(crate) async fn wait_within<K>(limit: Duration, api: Api<K>, name: &str, condition: impl Condition<K>)
+where
+    K: kube::Resource<DynamicType = ()>
+        + Clone
+        + serde::de::DeserializeOwned
+        + serde::Serialize
+        + std::fmt::Debug
+        + Send
+        + 'static,
+{
+    if tokio::time::timeout(limit, await_condition(api.clone(), name, condition)).await.is_err() {
         let seen = api.get_opt(name).await.unwrap().map(|object| serde_json::to_value(object).unwrap());
         panic!("waited in vain; last seen: {:#}", seen.unwrap_or_default());
     }

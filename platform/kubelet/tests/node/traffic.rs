@@ -14,7 +14,7 @@ use std::time::Duration;
 const ANSWERING: Duration = Duration::from_millis(20);
 
 /// Nobody is sent here any more if nobody has been for so long.
-const QUIET: Duration = Duration::from_secs(3);
+const QUIET: Duration = Duration::from_secs(10);
 
 /// Touched by every request but those of probes.
 const ASKED: &str = "/tmp/asked";

@@ -6,7 +6,7 @@ use kube::api::{Patch, PatchParams, PostParams};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use crate::support::{Cluster, run, shell, until};
+use crate::support::{Cluster, is_ready, run, shell, until};
 
 fn api<K>(cluster: &Cluster) -> Api<K>
 where
@@ -135,5 +135,21 @@ pub(crate) fn what_was_missing_wakes_who_waits_for_it() {
         cluster.until_ready("waits").await;
         let printed = || async { cluster.pods().logs("waits", &Default::default()).await.unwrap() };
         until(|| async { printed().await == "green\n" }).await;
+    });
+}
+
+pub(crate) fn a_pod_that_was_taken_for_lost_is_said_to_be_ready_again() {
+    run(async {
+        let cluster = Cluster::start().await;
+        cluster.create("patient", json!({"containers": [shell("while :; do sleep 1; done")]})).await;
+        cluster.until_ready("patient").await;
+        // As whoever looks after nodes does with the pods of one that is silent.
+        let lost = json!({"status": {"conditions": [
+            {"type": "Ready", "status": "False", "reason": "NodeNotReady", "lastTransitionTime": "2100-01-01T00:00:00Z"},
+        ]}});
+        let marking = (PatchParams::default(), Patch::Strategic(&lost));
+        let marked = cluster.pods().patch_status("patient", &marking.0, &marking.1).await.unwrap();
+        assert!(!is_ready(&marked));
+        cluster.until_ready("patient").await;
     });
 }

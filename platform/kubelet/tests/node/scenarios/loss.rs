@@ -5,7 +5,8 @@ use kube::{Api, ResourceExt as _};
 use serde_json::json;
 
 use super::World;
-use crate::support::{is_node_ready, is_ready, shell, until, wait_for};
+use crate::plane::NODE_GRACE;
+use crate::support::{PATIENCE, is_node_ready, is_ready, shell, until, wait_for, wait_within};
 
 fn node_of(pod: &Pod) -> &str {
     pod.spec.as_ref().unwrap().node_name.as_deref().unwrap_or_default()
@@ -36,7 +37,7 @@ pub(super) async fn moves(world: &mut World) {
 
     world.nodes[0].kill();
     let nodes: Api<Node> = Api::all(world.client.clone());
-    wait_for(nodes.clone(), &lost, |node: Option<&Node>| {
+    wait_within(NODE_GRACE + PATIENCE, nodes.clone(), &lost, |node: Option<&Node>| {
         let taints = node.and_then(|node| node.spec.as_ref()?.taints.as_ref());
         node.is_some_and(|node| !is_node_ready(node))
             && taints
