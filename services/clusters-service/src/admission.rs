@@ -13,6 +13,7 @@ use crate::record::Origin;
 use crate::refusal::Refusal;
 use crate::{catalogue, prefix};
 
+mod azure;
 mod external_auth;
 mod node_pool;
 mod settings;
@@ -39,6 +40,7 @@ pub(crate) fn cluster(
     required("azure.resource_group_name", &new.azure.resource_group_name)?;
     required("azure.resource_name", &new.azure.resource_name)?;
     required("azure.managed_resource_group_name", &new.azure.managed_resource_group_name)?;
+    azure::names(&new.azure)?;
     if let Some(region) = &new.region
         && region.id != config.region
     {
@@ -193,7 +195,7 @@ mod tests {
             name: "first".into(),
             version: Version::of_number("4.20.3"),
             azure: Azure {
-                subscription_id: "S".into(),
+                subscription_id: "11111111-2222-3333-4444-555555555555".into(),
                 resource_group_name: "Group".into(),
                 resource_name: "First".into(),
                 managed_resource_group_name: "Managed".into(),

@@ -3,7 +3,7 @@
 //! Everything is made with `If-None-Match: *`. What is there already is looked at: if it carries the cluster's mark it is
 //! brought up to date, as after a crash; if not, it is somebody else's, and is neither changed nor deleted.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -11,9 +11,11 @@ use http::header::{IF_MATCH, IF_NONE_MATCH};
 use http::{HeaderName, Method, StatusCode};
 use pilothouse_arm::ResourceId;
 use pilothouse_arm::dns::{RecordData, RecordSet};
-use pilothouse_clusters_service_api::Cluster;
+use pilothouse_clusters_service_api::{Cluster, LeftBehindObject};
 use pilothouse_http::{CallError, Client, Context, Response};
+use pilothouse_runtime::fault;
 use serde_json::{Value, json};
+use tracing::warn;
 use url::Url;
 
 use crate::manifests::CLUSTER_ID_LABEL;
@@ -31,6 +33,9 @@ const IDENTITIES: &str = "2023-01-31";
 const OPERATORS: [&str; 2] = ["control-plane", "data-plane"];
 /// How long records may be kept by whoever asked for them, in seconds. Clusters come and go quickly.
 const RECORD_LIFE: u32 = 60;
+
+/// The points around a call that changes something in the cloud.
+const WRITE: [&str; 2] = ["clusters-service.cloud.before", "clusters-service.cloud.after"];
 
 /// The cloud's resource manager. A cheap handle.
 #[derive(Clone, Debug)]
@@ -72,85 +77,104 @@ impl Cloud {
     /// names. Safe to repeat.
     pub(crate) async fn ensure(&self, cluster: &Cluster, context: &Context) -> Result<(), CloudFailure> {
         let work = Work { cloud: self, cluster, context };
-        let group = group_path(cluster);
-        work.ensure_group(&group).await?;
-        let (location, prefix) = (&cluster.region.id, &cluster.domain_prefix);
+        let paths = Paths::of(cluster);
+        work.ensure_group(&paths.group).await?;
+        let location = &cluster.region.id;
         let tags = json!({CLUSTER_ID_LABEL: cluster.id});
 
-        let zone = format!("{prefix}.{}", cluster.dns.base_domain);
-        let zone_path = format!("{group}/providers/Microsoft.Network/dnsZones/{zone}");
         let body = json!({"location": "global", "tags": tags, "properties": {"zoneType": "Public"}});
-        let made = work.ensure(&zone_path, DNS_ZONES, &body).await?;
+        let made = work.ensure(&paths.zone, DNS_ZONES, &body).await?;
         let servers: Vec<_> = texts(&made["properties"]["nameServers"]);
 
-        let address_path = format!("{group}/providers/Microsoft.Network/publicIPAddresses/{prefix}-api");
         let body = json!({"location": location, "tags": tags, "sku": {"name": "Standard"},
                           "properties": {"publicIPAllocationMethod": "Static"}});
-        let made = work.ensure(&address_path, NETWORK, &body).await?;
+        let made = work.ensure(&paths.address, NETWORK, &body).await?;
         let address = made["properties"]["ipAddress"].as_str().and_then(|text| text.parse().ok());
-        let unknown = || CloudFailure::Incomplete(address_path.clone(), "its address");
+        let unknown = || CloudFailure::Incomplete(paths.address.clone(), "its address");
         let address = address.ok_or_else(unknown)?;
 
-        let balancer = format!("{group}/providers/Microsoft.Network/loadBalancers/{prefix}-api");
-        let frontend = json!({"name": "api", "properties": {"publicIPAddress": {"id": address_path},
-                              "domainNameLabel": format!("api.{zone}")}});
+        let frontend = json!({"name": "api", "properties": {"publicIPAddress": {"id": paths.address},
+                              "domainNameLabel": format!("api.{}", zone(cluster))}});
         let body = json!({"location": location, "tags": tags, "sku": {"name": "Standard"},
                           "properties": {"frontendIPConfigurations": [frontend]}});
-        work.ensure(&balancer, NETWORK, &body).await?;
+        work.ensure(&paths.balancer, NETWORK, &body).await?;
 
-        let (kind, data) = match address {
-            IpAddr::V4(address) => ("A", RecordData::A(vec![address])),
-            IpAddr::V6(address) => ("AAAA", RecordData::Aaaa(vec![address])),
+        let (record, data) = match address {
+            IpAddr::V4(address) => (&paths.records[0], RecordData::A(vec![address])),
+            IpAddr::V6(address) => (&paths.records[1], RecordData::Aaaa(vec![address])),
         };
-        work.ensure(&format!("{zone_path}/{kind}/api"), DNS_ZONES, &work.record_set(data)).await?;
+        work.ensure(record, DNS_ZONES, &work.record_set(data)).await?;
 
-        for operator in OPERATORS {
-            let identity = format!(
-                "{group}/providers/Microsoft.ManagedIdentity/userAssignedIdentities/{prefix}-{operator}"
-            );
-            work.ensure(&identity, IDENTITIES, &json!({"location": location, "tags": tags})).await?;
+        for identity in &paths.identities {
+            work.ensure(identity, IDENTITIES, &json!({"location": location, "tags": tags})).await?;
         }
-        if let Some(delegation) = self.delegation(cluster) {
+        if let Some(delegation) = delegation(self.base_zone.as_ref(), cluster) {
             if servers.is_empty() {
-                return Err(CloudFailure::Incomplete(zone_path, "its name servers"));
+                return Err(CloudFailure::Incomplete(paths.zone, "its name servers"));
             }
             work.ensure(&delegation, DNS_ZONES, &work.record_set(RecordData::Ns(servers))).await?;
         }
         Ok(())
     }
 
-    /// Deletes what leads to the cluster's names, and the managed resource group with everything in it: each if it is this
-    /// cluster's. Safe to repeat.
-    pub(crate) async fn delete(&self, cluster: &Cluster, context: &Context) -> Result<(), CloudFailure> {
+    /// What a cluster once had and has no more, by path. Only looks.
+    pub(crate) async fn missing(
+        &self,
+        cluster: &Cluster,
+        context: &Context,
+    ) -> Result<Vec<String>, CloudFailure> {
         let work = Work { cloud: self, cluster, context };
-        if let Some(delegation) = self.delegation(cluster) {
-            work.delete_own(&delegation, DNS_ZONES).await?;
+        let Paths { group, zone, address, balancer, records, identities } = Paths::of(cluster);
+        let Some(content) = work.get(&format!("{group}/resources"), RESOURCE_GROUPS).await? else {
+            return Ok(vec![group]);
+        };
+        let there = content["value"].as_array().into_iter().flatten();
+        let there: HashSet<_> =
+            there.filter_map(|resource| resource["id"].as_str().map(str::to_lowercase)).collect();
+        let resources = [zone, address, balancer].into_iter().chain(identities);
+        let mut missing: Vec<_> = resources.filter(|path| !there.contains(&path.to_lowercase())).collect();
+        // A group does not list what is in its zones.
+        let [ipv4, ipv6] = records;
+        if work.get(&ipv4, DNS_ZONES).await?.is_none() && work.get(&ipv6, DNS_ZONES).await?.is_none() {
+            missing.push(ipv4);
         }
-        let group = group_path(cluster);
-        match work.is_own_group(&group).await {
-            Ok(true) => {}
-            // Somebody else's group was refused when the cluster was made, and is none of ours now.
-            Ok(false) | Err(CloudFailure::Foreign { .. }) => return Ok(()),
-            Err(error) => return Err(error),
+        if let Some(delegation) = delegation(self.base_zone.as_ref(), cluster)
+            && work.get(&delegation, DNS_ZONES).await?.is_none()
+        {
+            missing.push(delegation);
         }
-        let answer = work.call(Method::DELETE, &group, RESOURCE_GROUPS, None, None).await?;
-        match answer.status() {
-            StatusCode::OK | StatusCode::NO_CONTENT | StatusCode::NOT_FOUND => Ok(()),
-            // Accepted is not done: the next look finds out.
-            StatusCode::ACCEPTED => {
-                Err(CloudFailure::StillThere(cluster.azure.managed_resource_group_name.clone()))
-            }
-            _ => Err(refused(Method::DELETE, group, answer).await),
-        }
+        Ok(missing)
     }
 
-    /// The record set of the region's zone that leads to the cluster's.
-    fn delegation(&self, cluster: &Cluster) -> Option<String> {
-        let zone = self.base_zone.as_ref()?;
-        // One that was made in another domain was delegated by somebody else.
-        let is_ours = zone.name().eq_ignore_ascii_case(&cluster.dns.base_domain);
-        is_ours.then(|| zone.child("NS", &cluster.domain_prefix).into())
+    /// Deletes what leads to the cluster's names, and the managed resource group with everything in it: each if it is this
+    /// cluster's, and the second also if the first cannot be. Safe to repeat.
+    pub(crate) async fn delete(&self, cluster: &Cluster, context: &Context) -> Result<(), CloudFailure> {
+        let work = Work { cloud: self, cluster, context };
+        let undelegated = match delegation(self.base_zone.as_ref(), cluster) {
+            Some(delegation) => work.delete_own(&delegation, DNS_ZONES).await,
+            None => Ok(()),
+        };
+        let removed = work.delete_group(group_path(cluster)).await;
+        undelegated.and(removed)
     }
+}
+
+/// What a cluster may have in the cloud, for whoever has to look for it there: the group stands for everything in it.
+pub(crate) fn left_behind(cluster: &Cluster, base_zone: Option<&ResourceId>) -> Vec<LeftBehindObject> {
+    let object = |kind: &str, name: String| LeftBehindObject { kind: kind.to_owned(), namespace: None, name };
+    let delegation = delegation(base_zone, cluster).map(|path| object("RecordSet", path));
+    std::iter::once(object("ResourceGroup", group_path(cluster))).chain(delegation).collect()
+}
+
+/// Where what a cluster has is.
+struct Paths {
+    group: String,
+    zone: String,
+    address: String,
+    balancer: String,
+    /// Of the API's name, for either kind of address; there is one of them.
+    records: [String; 2],
+    identities: [String; OPERATORS.len()],
 }
 
 /// What is done for one cluster.
@@ -158,6 +182,25 @@ struct Work<'a> {
     cloud: &'a Cloud,
     cluster: &'a Cluster,
     context: &'a Context,
+}
+
+// === impl Paths ===
+
+impl Paths {
+    fn of(cluster: &Cluster) -> Self {
+        let (group, prefix) = (group_path(cluster), &cluster.domain_prefix);
+        let network = format!("{group}/providers/Microsoft.Network");
+        let zone = format!("{network}/dnsZones/{}", zone(cluster));
+        let identities = format!("{group}/providers/Microsoft.ManagedIdentity/userAssignedIdentities");
+        Self {
+            address: format!("{network}/publicIPAddresses/{prefix}-api"),
+            balancer: format!("{network}/loadBalancers/{prefix}-api"),
+            records: ["A", "AAAA"].map(|kind| format!("{zone}/{kind}/api")),
+            identities: OPERATORS.map(|operator| format!("{identities}/{prefix}-{operator}")),
+            group,
+            zone,
+        }
+    }
 }
 
 // === impl Work ===
@@ -171,22 +214,56 @@ impl Work<'_> {
         let answer = self.call(Method::PUT, path, RESOURCE_GROUPS, Some(&body), new).await?;
         match answer.status() {
             status if status.is_success() => Ok(()),
-            StatusCode::PRECONDITION_FAILED if self.is_own_group(path).await? => Ok(()),
+            StatusCode::PRECONDITION_FAILED if self.own_group(path).await?.is_some() => Ok(()),
             StatusCode::PRECONDITION_FAILED => Err(CloudFailure::Changed(path.to_owned())),
             _ => Err(refused(Method::PUT, path.to_owned(), answer).await),
         }
     }
 
-    /// Whether the group exists; an error if it is managed by somebody else.
-    async fn is_own_group(&self, path: &str) -> Result<bool, CloudFailure> {
-        let Some(group) = self.get(path, RESOURCE_GROUPS).await? else { return Ok(false) };
+    /// Which state of the group this is, if there is one; an error if it is not this cluster's.
+    ///
+    /// That the same ARM resource manages it is not enough: it may be left over from a cluster of that name, or be one that
+    /// somebody says so of. The mark is what only this cluster has put there.
+    async fn own_group(&self, path: &str) -> Result<Option<String>, CloudFailure> {
+        let Some(group) = self.get(path, RESOURCE_GROUPS).await? else { return Ok(None) };
         let azure = &self.cluster.azure;
         let found = group["managedBy"].as_str().unwrap_or_default();
+        let mark = group["tags"][CLUSTER_ID_LABEL].as_str();
         if found.eq_ignore_ascii_case(&azure.resource_id()) {
-            return Ok(true);
+            if mark == Some(self.cluster.id.as_str()) {
+                return Ok(Some(group["etag"].as_str().unwrap_or("*").to_owned()));
+            }
+            let owner = mark.map_or_else(|| "somebody else".to_owned(), |id| format!("cluster {id}"));
+            return Err(CloudFailure::Foreign { group: azure.managed_resource_group_name.clone(), owner });
         }
         let owner = if found.is_empty() { "somebody else" } else { found }.to_owned();
         Err(CloudFailure::Foreign { group: azure.managed_resource_group_name.clone(), owner })
+    }
+
+    /// Deletes the managed resource group with everything in it, if it is the cluster's.
+    async fn delete_group(&self, group: String) -> Result<(), CloudFailure> {
+        let etag = match self.own_group(&group).await {
+            Ok(Some(etag)) => etag,
+            Ok(None) => return Ok(()),
+            // Somebody else's group was refused when the cluster was made, and is none of ours now.
+            Err(CloudFailure::Foreign { owner, .. }) => {
+                warn!(cluster = %self.cluster.id, group, owner, "the managed resource group is not this cluster's, and stays");
+                return Ok(());
+            }
+            Err(error) => return Err(error),
+        };
+        // As it was read: between the two somebody may have put another group into its place.
+        let read = Some((IF_MATCH, etag.as_str()));
+        let answer = self.call(Method::DELETE, &group, RESOURCE_GROUPS, None, read).await?;
+        match answer.status() {
+            StatusCode::OK | StatusCode::NO_CONTENT | StatusCode::NOT_FOUND => Ok(()),
+            StatusCode::PRECONDITION_FAILED => Err(CloudFailure::Changed(group)),
+            // Accepted is not done: the next look finds out.
+            StatusCode::ACCEPTED => {
+                Err(CloudFailure::StillThere(self.cluster.azure.managed_resource_group_name.clone()))
+            }
+            _ => Err(refused(Method::DELETE, group, answer).await),
+        }
     }
 
     /// Makes a resource, or brings the cluster's own up to date. Answers it as it is then.
@@ -266,6 +343,7 @@ impl Work<'_> {
         let mut url = self.cloud.base.clone();
         url.set_path(path);
         url.query_pairs_mut().append_pair("api-version", version);
+        let writes = method != Method::GET;
         let mut call = self.cloud.http.call(method, url).context(self.context).deadline(DEADLINE);
         if let Some((name, value)) = condition {
             call = call.header(name, value);
@@ -273,12 +351,25 @@ impl Work<'_> {
         if let Some(body) = body {
             call = call.json(body);
         }
-        Ok(call.send().await?)
+        let answer = call.send();
+        Ok(if writes { fault::around(WRITE, answer).await? } else { answer.await? })
     }
 }
 
 fn texts(list: &Value) -> Vec<String> {
     list.as_array().into_iter().flatten().filter_map(|text| text.as_str().map(str::to_owned)).collect()
+}
+
+/// The record set of the region's zone that leads to the cluster's.
+fn delegation(base_zone: Option<&ResourceId>, cluster: &Cluster) -> Option<String> {
+    // One that was made in another domain was delegated by somebody else.
+    let zone = base_zone.filter(|zone| zone.name().eq_ignore_ascii_case(&cluster.dns.base_domain))?;
+    Some(zone.child("NS", &cluster.domain_prefix).into())
+}
+
+/// The domain of a cluster.
+fn zone(cluster: &Cluster) -> String {
+    format!("{}.{}", cluster.domain_prefix, cluster.dns.base_domain)
 }
 
 fn group_path(cluster: &Cluster) -> String {

@@ -19,6 +19,7 @@ use crate::refusal::Refusal;
 use crate::search::{Expression, Order, Subject};
 use crate::{admission, catalogue, cluster_id, prefix};
 
+mod abandon;
 mod credentials;
 mod external_auths;
 mod shards;
@@ -41,7 +42,7 @@ pub(crate) struct Clusters {
     pub(crate) clock: Clock,
 }
 
-/// Whether a creation, or a change, is carried out or only tried.
+/// Whether a creation, a change or a deletion is carried out or only tried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
     Create,
@@ -87,9 +88,7 @@ impl Clusters {
                     return Err(Refusal::Conflict(format!("cluster id `{}` is taken", record.cluster.id)));
                 }
                 Err(NotCreated::SeatTaken) => {
-                    return Err(Refusal::Conflict(
-                        "too many clusters are being made at once; try again".to_owned(),
-                    ));
+                    return Err(Refusal::Busy("which management cluster has room".to_owned()));
                 }
                 Err(NotCreated::Store(error)) => return Err(error.into()),
             }
@@ -126,8 +125,15 @@ impl Clusters {
     }
 
     pub(crate) async fn cluster_list(&self, query: ListQuery) -> Result<List<Cluster>, Refusal> {
-        let search = query.search.as_deref().filter(|text| !text.trim().is_empty());
-        let expression = search.map(|text| Expression::parse(text, Subject::Clusters)).transpose()?;
+        let expression = searched(&query, Subject::Clusters)?;
+        let order = ordered(&query, Subject::Clusters)?;
+        let backwards = order.as_ref().map_or(Some(false), Order::of_ids);
+        if let (None, Some(backwards)) = (&expression, backwards) {
+            let Window { page, first, size } = window(&query)?;
+            let (records, total) = self.records.cluster_page(first, size, backwards).await?;
+            let items = records.into_iter().map(|record| record.cluster).collect();
+            return Ok(page_of("ClusterList", page, total, items));
+        }
         let subscription =
             expression.as_ref().and_then(|expression| expression.required(&["azure", "subscription_id"]));
         let (records, _) = self.records.cluster_list(subscription).await?;
@@ -136,10 +142,10 @@ impl Clusters {
     }
 
     /// Asks for a cluster to be deleted; asking again changes nothing.
-    pub(crate) async fn cluster_delete(&self, id: &ClusterId) -> Result<(), Refusal> {
+    pub(crate) async fn cluster_delete(&self, id: &ClusterId, mode: Mode) -> Result<(), Refusal> {
         let now = self.clock.now();
         let updated = self.records.cluster_update(id, |record| {
-            if record.deletion.is_some() {
+            if record.deletion.is_some() || mode == Mode::DryRun {
                 return Decision::Keep;
             }
             record.deletion = Some(Deletion { requested_at: now });
@@ -163,10 +169,20 @@ impl Clusters {
         Ok(List { kind: "InflightCheckList".to_owned(), page: 1, size, total: size, items: checks })
     }
 
+    /// One of these, by its id.
+    pub(crate) async fn inflight_check(
+        &self,
+        id: &ClusterId,
+        check: String,
+    ) -> Result<InflightCheck, Refusal> {
+        let mut checks = self.cluster_record(id).await?.checks.into_iter();
+        let found = checks.find(|found| found.id == check);
+        found.ok_or(Refusal::NotFound { kind: "Inflight check", id: check })
+    }
+
     /// The releases that a query matches, oldest first.
     pub(crate) fn version_list(&self, query: &ListQuery) -> Result<List<ReleaseVersion>, Refusal> {
-        let search = query.search.as_deref().filter(|text| !text.trim().is_empty());
-        let expression = search.map(|text| Expression::parse(text, Subject::Versions)).transpose()?;
+        let expression = searched(query, Subject::Versions)?;
         let all = catalogue::all(&self.config).into_iter();
         list("VersionList", all, expression.as_ref(), query, Subject::Versions)
     }
@@ -208,7 +224,7 @@ impl Clusters {
                 Err(error) => return Err(error.into()),
             }
         }
-        Err(Refusal::Conflict(format!("cluster `{cluster}` changes too often; try again")))
+        Err(Refusal::Busy(format!("cluster `{cluster}`")))
     }
 
     pub(crate) async fn node_pool_get(
@@ -228,8 +244,7 @@ impl Clusters {
         query: ListQuery,
     ) -> Result<List<NodePool>, Refusal> {
         self.cluster_record(cluster).await?;
-        let search = query.search.as_deref().filter(|text| !text.trim().is_empty());
-        let expression = search.map(|text| Expression::parse(text, Subject::NodePools)).transpose()?;
+        let expression = searched(&query, Subject::NodePools)?;
         let stored = self.records.node_pool_list(cluster).await?;
         let node_pools = stored.into_iter().map(|stored| stored.value.node_pool);
         list("NodePoolList", node_pools, expression.as_ref(), &query, Subject::NodePools)
@@ -245,40 +260,48 @@ impl Clusters {
         mode: Mode,
     ) -> Result<NodePool, Refusal> {
         let origin = admission::origin(&mut update.properties, context.correlation_id());
-        let owner = self.cluster_record(cluster).await?;
-        let update = admission::node_pool_update(update, &owner.cluster, &self.config)?;
-        if owner.deletion.is_some() {
-            let reason = format!("cluster `{cluster}` is being deleted; its node pools go with it");
-            return Err(Refusal::Conflict(reason));
-        }
-        let now = self.clock.now();
-        let mut going = false;
-        let mut preview = None;
-        let updated = self.records.node_pool_update(cluster, id, |record| {
-            going = record.deletion.is_some();
-            let mut after = record.clone();
-            if going || !after.change(&update, &origin, now) {
-                return Decision::Keep;
+        for _ in 0..ATTEMPTS {
+            let Some(owner) = self.records.cluster_get(cluster).await? else {
+                return Err(Refusal::cluster_not_found(cluster.as_str()));
+            };
+            let update = admission::node_pool_update(update.clone(), &owner.value.cluster, &self.config)?;
+            if owner.value.deletion.is_some() {
+                let reason = format!("cluster `{cluster}` is being deleted; its node pools go with it");
+                return Err(Refusal::Conflict(reason));
+            }
+            let Some(stored) = self.records.node_pool_get(cluster, id).await? else {
+                return Err(Refusal::node_pool_not_found(id.as_str()));
+            };
+            if stored.value.deletion.is_some() {
+                return Err(taken("node pool", id.as_str(), true));
+            }
+            let mut after = stored.value.clone();
+            if !after.change(&update, &origin, self.clock.now()) {
+                return Ok(stored.value.node_pool);
             }
             if mode == Mode::DryRun {
-                preview = Some(after.node_pool);
-                return Decision::Keep;
+                return Ok(after.node_pool);
             }
-            *record = after;
-            Decision::Write
-        });
-        let record = updated.await.map_err(|error| node_pool_error(error, id))?;
-        if going {
-            return Err(taken("node pool", id.as_str(), true));
+            match self.records.node_pool_change(&owner, &after, &stored.etag).await {
+                Ok(()) => return Ok(after.node_pool),
+                // The cluster, or the pool, was written in between: look again.
+                Err(StoreError::Conflict(_)) => {}
+                Err(error) => return Err(error.into()),
+            }
         }
-        Ok(preview.unwrap_or(record.node_pool))
+        Err(Refusal::Busy(format!("cluster `{cluster}`")))
     }
 
     /// Asks for a node pool to be deleted; asking again changes nothing.
-    pub(crate) async fn node_pool_delete(&self, cluster: &ClusterId, id: &NodePoolId) -> Result<(), Refusal> {
+    pub(crate) async fn node_pool_delete(
+        &self,
+        cluster: &ClusterId,
+        id: &NodePoolId,
+        mode: Mode,
+    ) -> Result<(), Refusal> {
         let now = self.clock.now();
         let updated = self.records.node_pool_update(cluster, id, |record| {
-            if record.deletion.is_some() {
+            if record.deletion.is_some() || mode == Mode::DryRun {
                 return Decision::Keep;
             }
             record.deletion = Some(Deletion { requested_at: now });
@@ -321,6 +344,12 @@ fn taken(kind: &str, name: &str, deleting: bool) -> Refusal {
     Refusal::Conflict(format!("{kind} `{name}` exists, made by another operation"))
 }
 
+/// What is searched for, if anything is.
+fn searched(query: &ListQuery, subject: Subject) -> Result<Option<Expression>, Refusal> {
+    let search = query.search.as_deref().filter(|text| !text.trim().is_empty());
+    Ok(search.map(|text| Expression::parse(text, subject)).transpose()?)
+}
+
 fn list<T: Serialize>(
     kind: &str,
     items: impl Iterator<Item = T>,
@@ -328,13 +357,8 @@ fn list<T: Serialize>(
     query: &ListQuery,
     subject: Subject,
 ) -> Result<List<T>, Refusal> {
-    let order = query.order.as_deref().filter(|text| !text.trim().is_empty());
-    let order = order.map(|text| Order::parse(text, subject)).transpose()?;
-    let page = query.page.unwrap_or(1);
-    if page == 0 {
-        return Err(Refusal::Query { name: "page", problem: "pages are counted from one".to_owned() });
-    }
-    let size = query.size.unwrap_or(PAGE).min(LARGEST_PAGE);
+    let order = ordered(query, subject)?;
+    let Window { page, first, size } = window(query)?;
     // As JSON only where something looks into them.
     let looked_into = expression.is_some() || order.is_some();
     let as_json =
@@ -346,9 +370,34 @@ fn list<T: Serialize>(
     if let Some(order) = order {
         found.sort_by(|(left, _), (right, _)| order.compare(left, right));
     }
-    let total = u32::try_from(found.len()).unwrap_or(u32::MAX);
-    let first = (page as usize - 1).saturating_mul(size as usize);
-    let items: Vec<T> = found.into_iter().skip(first).take(size as usize).map(|(_, item)| item).collect();
-    let size = u32::try_from(items.len()).unwrap_or(u32::MAX);
-    Ok(List { kind: kind.to_owned(), page, size, total, items })
+    let total = found.len();
+    let items = found.into_iter().skip(first).take(size).map(|(_, item)| item).collect();
+    Ok(page_of(kind, page, total, items))
+}
+
+/// In which order, if one was asked for.
+fn ordered(query: &ListQuery, subject: Subject) -> Result<Option<Order>, Refusal> {
+    let order = query.order.as_deref().filter(|text| !text.trim().is_empty());
+    Ok(order.map(|text| Order::parse(text, subject)).transpose()?)
+}
+
+/// Which part of a list is asked for.
+struct Window {
+    page: u32,
+    first: usize,
+    size: usize,
+}
+
+fn window(query: &ListQuery) -> Result<Window, Refusal> {
+    let page = query.page.unwrap_or(1);
+    if page == 0 {
+        return Err(Refusal::Query { name: "page", problem: "pages are counted from one".to_owned() });
+    }
+    let size = query.size.unwrap_or(PAGE).min(LARGEST_PAGE) as usize;
+    Ok(Window { page, first: (page as usize - 1).saturating_mul(size), size })
+}
+
+fn page_of<T>(kind: &str, page: u32, total: usize, items: Vec<T>) -> List<T> {
+    let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
+    List { kind: kind.to_owned(), page, size: number(items.len()), total: number(total), items }
 }

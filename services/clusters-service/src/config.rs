@@ -42,6 +42,11 @@ pub struct Config {
     pub resync: Duration,
     /// How many clusters are worked on at once.
     pub concurrency: usize,
+    /// How long a replica has a part of the work without saying that it is still there: so long others wait when it dies.
+    pub lease: Duration,
+    /// What this replica is called, if nobody else can ever have that name at the same time, as in a region of one process: whoever
+    /// starts again under it goes on at once with what it was at. Without it every start is somebody new.
+    pub replica: Option<String>,
 }
 
 /// A management cluster.
@@ -108,6 +113,9 @@ pub struct Deadlines {
 /// A namespace's name has 63 characters; see the design of names.
 const LONGEST_ENVIRONMENT: usize = 9;
 
+/// Below that, a busy machine loses leases that it has.
+const SHORTEST_LEASE: std::time::Duration = std::time::Duration::from_secs(1);
+
 impl Default for Config {
     fn default() -> Self {
         Self {
@@ -126,6 +134,8 @@ impl Default for Config {
             deadlines: Deadlines::default(),
             resync: Duration::from_secs(300),
             concurrency: 32,
+            lease: Duration::from_secs(15),
+            replica: None,
         }
     }
 }
@@ -167,6 +177,13 @@ impl Default for Deadlines {
     }
 }
 
+impl Deadlines {
+    /// By when a cluster has everything that others wait for.
+    pub(crate) fn of_cluster(&self) -> std::time::Duration {
+        self.cloud.0.saturating_add(self.install.0)
+    }
+}
+
 impl Config {
     /// Checked once, at the edge.
     pub(crate) fn check(&self) -> Result<(), Error> {
@@ -189,6 +206,9 @@ impl Config {
             if !known.insert(&shard.id) {
                 return refused("shards", format!("must not name `{}` twice", shard.id));
             }
+        }
+        if self.lease.0 < SHORTEST_LEASE {
+            return refused("lease", format!("must be at least {SHORTEST_LEASE:?}: it is renewed in time"));
         }
         if self.base_domain.is_empty() {
             return refused("base_domain", "must not be empty".to_owned());

@@ -1,31 +1,43 @@
 //! The controller of clusters: observe, plan, execute, until nothing is left to do but wait.
+//!
+//! Any replica may look (`look`). Whoever finds something to do takes the part of the work that the cluster is in, and has
+//! it alone from then on: a deletion that one replica carries out while another is still creating would leave behind what
+//! arrives last.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use futures::future::try_join_all;
+use jiff::Timestamp;
 use pilothouse_clusters_service_api::{ClusterId, ClusterState, NodePoolStateValue};
 use pilothouse_http::Context;
 use pilothouse_maestro_api::{RestClient, SourceClient, work_uid};
-use pilothouse_runtime::{Chain, Clock, Next, Reconcile, TaskError};
-use pilothouse_store::{Conflict, Decision, Error as StoreError};
+use pilothouse_runtime::{Chain, Clock, Next, Reconcile, TaskError, fault};
+use pilothouse_store::{Conflict, Decision, Error as StoreError, Grant, Parts, Turn};
 use tracing::{debug, info, warn};
 
+use self::look::{Documents, Look};
 use crate::cloud::{Cloud, CloudFailure};
 use crate::config::Config;
 use crate::error::Impossible;
 use crate::manifests::{self, Settings};
 use crate::metrics::Metrics;
-use crate::observed::Bundle;
-use crate::plan::{self, Action, Plan, Step, World};
-use crate::record::{ClusterRecord, CredentialRecord, NodePoolRecord, ShardRecord};
+use crate::plan::{self, Action, Plan, Step};
+use crate::record::{ClusterRecord, NodePoolRecord};
 use crate::records::{Records, Stored};
+
+mod look;
 
 /// A pass through a whole life needs far fewer; more would be two writers fighting.
 const ROUNDS: usize = 20;
 /// How long the calls of one round may take together.
 const ROUND_LIMIT: Duration = Duration::from_secs(120);
+/// Soon, after the part of the work was lost to somebody.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
+
+/// The points around posting manifests to Maestro, and around asking it to remove some.
+const PUBLISH: [&str; 2] = ["clusters-service.publish.before", "clusters-service.publish.after"];
+const WITHDRAW: [&str; 2] = ["clusters-service.withdraw.before", "clusters-service.withdraw.after"];
 
 /// Brings clusters to where they should be.
 #[derive(Debug)]
@@ -38,6 +50,9 @@ pub(crate) struct ClusterController {
     pub(crate) settings: Settings,
     pub(crate) clock: Clock,
     pub(crate) metrics: Metrics,
+    pub(crate) parts: Arc<Parts>,
+    /// Of which it is to be looked whether the cloud still has what they need: everyone once in a while, since nobody tells.
+    pub(crate) uninspected: Mutex<HashSet<ClusterId>>,
 }
 
 /// Why an action, or an observation, failed.
@@ -51,20 +66,21 @@ enum Failed {
     Store(#[from] StoreError),
 }
 
-/// What a cluster and its node pools are stored as.
-struct Documents {
-    cluster: Stored<ClusterRecord>,
-    node_pools: Vec<Stored<NodePoolRecord>>,
-    shard: ShardRecord,
-    credentials: Vec<Stored<CredentialRecord>>,
-}
-
 /// How a round ended.
 enum Round {
     /// Something was done that makes more possible.
     Again,
     /// There is nothing to do before something happens, or time passes.
     Rest(Next),
+}
+
+/// Whether what a plan says could be written down.
+enum Saved {
+    Yes,
+    /// Somebody asked for something meanwhile.
+    Outdated,
+    /// The part of the work is somebody else's by now.
+    NotOurs,
 }
 
 impl Reconcile for ClusterController {
@@ -81,82 +97,103 @@ impl Reconcile for ClusterController {
             );
         }
         self.metrics.count_states(records.iter().map(|record| record.cluster.state));
-        Ok(records.into_iter().map(|record| record.cluster.id).collect())
+        let all: Vec<_> = records.into_iter().map(|record| record.cluster.id).collect();
+        *self.uninspected() = all.iter().cloned().collect();
+        Ok(all)
     }
 
     async fn reconcile(&self, id: &ClusterId) -> Result<Next, TaskError> {
+        let outcome = Box::pin(self.pass(id)).await;
+        if outcome.is_ok() {
+            self.uninspected().remove(id);
+        }
+        self.parts.rest(id.as_str()).await;
+        outcome
+    }
+}
+
+impl ClusterController {
+    fn uninspected(&self) -> MutexGuard<'_, HashSet<ClusterId>> {
+        self.uninspected.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Looks, and does what there is to do if that is ours to do.
+    async fn pass(&self, id: &ClusterId) -> Result<Next, TaskError> {
+        let token = self.parts.token(id.as_str()).await;
+        let look = self.look(id).await?;
+        if !look.finds_work() {
+            return Ok(self.next(&look));
+        }
+        let grant = match self.parts.hold(id.as_str()).await? {
+            Turn::Ours(grant) => grant,
+            Turn::Theirs(remaining) => {
+                debug!(cluster = %id, ?remaining, "another replica works on it");
+                return Ok(Next::After(remaining));
+            }
+        };
+        // What was seen before the part was ours, its last holder may have changed since.
+        let look = (token == Some(grant.lease().token())).then_some(look);
+        tokio::select! {
+            biased;
+            () = grant.clone().lost() => {
+                info!(cluster = %id, "the part of the work was lost; stopping where it is");
+                Ok(Next::After(LOOK_AGAIN))
+            }
+            outcome = self.rounds(id, &grant, look) => outcome,
+        }
+    }
+
+    async fn rounds(&self, id: &ClusterId, grant: &Grant, mut seen: Option<Look>) -> Result<Next, TaskError> {
         for _ in 0..ROUNDS {
-            match self.round(id).await? {
+            let look = match seen.take() {
+                Some(look) => look,
+                None => self.look(id).await?,
+            };
+            match self.round(id, grant, look).await? {
                 Round::Again => {}
                 Round::Rest(next) => return Ok(next),
             }
         }
         Err(Box::new(Impossible("the cluster did not come to rest; somebody else keeps changing it")))
     }
-}
 
-impl ClusterController {
-    async fn round(&self, id: &ClusterId) -> Result<Round, TaskError> {
-        let Some(documents) = self.load(id).await? else {
-            return Ok(Round::Rest(Next::Done));
-        };
-        let record = &documents.cluster.value;
-        let shard = &documents.shard.shard;
-        let node_pools: Vec<NodePoolRecord> =
-            documents.node_pools.iter().map(|stored| stored.value.clone()).collect();
-        let credentials: Vec<CredentialRecord> =
-            documents.credentials.iter().map(|stored| stored.value.clone()).collect();
-        let names = plan::names(record, &node_pools, &credentials);
-        let bundles = match self.observe(&shard.consumer, names).await {
-            Ok(bundles) => bundles,
-            Err(failed) => {
-                let step = if record.deletion.is_some() { Step::Delete } else { Step::Post };
-                return Err(self.cluster_failed(id, step, failed).await);
-            }
-        };
-        let lost = documents.shard.out_of_reach();
-        let world = World {
-            cluster: record,
-            node_pools: &node_pools,
-            credentials: &credentials,
-            bundles: &bundles,
-            shard,
-            lost: lost.as_deref(),
-            settings: &self.settings,
-            config: &self.config,
-            deadlines: &self.config.deadlines,
-            now: self.clock.now(),
-        };
-        let plan = plan::plan(&world)?;
-        if !self.save(&documents, &plan).await? {
-            return Ok(Round::Again);
+    async fn round(&self, id: &ClusterId, grant: &Grant, look: Look) -> Result<Round, TaskError> {
+        if !look.finds_work() {
+            return Ok(Round::Rest(self.next(&look)));
         }
-        self.execute(id, &documents, &plan).await
+        match look {
+            Look::Blind(step, failed) => Err(self.cluster_failed(id, step, failed).await),
+            Look::Gone(left) => {
+                for bundle in left {
+                    warn!(cluster = %id, bundle, "manifests of a cluster that is gone; asking for their removal");
+                    fault::around(WITHDRAW, self.maestro.resource_bundle_delete(&bundle)).await?;
+                }
+                Ok(Round::Rest(Next::Done))
+            }
+            Look::There(documents, plan) => match self.save(grant, &documents, &plan).await? {
+                Saved::Yes => self.execute(id, &documents, &plan).await,
+                Saved::Outdated => Ok(Round::Again),
+                Saved::NotOurs => Ok(Round::Rest(Next::After(LOOK_AGAIN))),
+            },
+        }
     }
 
-    async fn load(&self, id: &ClusterId) -> Result<Option<Documents>, TaskError> {
-        let Some(cluster) = self.records.cluster_get(id).await? else { return Ok(None) };
-        let node_pools = self.records.node_pool_list(id).await?;
-        let shard = self.records.shard_get(&cluster.value.shard).await?;
-        let shard = shard.ok_or(Impossible("the cluster's management cluster is not known any more"))?.value;
-        let credentials = self.records.credential_list(id).await?;
-        Ok(Some(Documents { cluster, node_pools, shard, credentials }))
+    /// When to look again if nothing happens.
+    fn next(&self, look: &Look) -> Next {
+        let moment = match look {
+            Look::There(_, plan) => plan.look_again,
+            Look::Gone(_) | Look::Blind(..) => None,
+        };
+        self.at(moment)
     }
 
-    /// What Maestro has under these names.
-    async fn observe(&self, consumer: &str, names: Vec<String>) -> Result<BTreeMap<String, Bundle>, Failed> {
-        let reads = names.into_iter().map(async |name: String| {
-            let id = work_uid(self.source.source(), consumer, &name).to_string();
-            let found = self.maestro.resource_bundle_get(&id).await?;
-            Ok::<_, Failed>(found.map(|bundle| (name, Bundle::of(bundle))))
-        });
-        Ok(try_join_all(reads).await?.into_iter().flatten().collect())
+    fn at(&self, moment: Option<Timestamp>) -> Next {
+        moment.map_or(Next::Done, |moment| Next::After(self.clock.until(moment)))
     }
 
-    /// Writes what has changed; false if somebody else was faster.
-    async fn save(&self, documents: &Documents, plan: &Plan) -> Result<bool, StoreError> {
-        let Stored { value: before, etag } = &documents.cluster;
-        let cluster = (plan.cluster != *before).then_some((&plan.cluster, etag));
+    /// Writes what has changed, or makes sure that nothing has: what is done next was decided by what was read.
+    async fn save(&self, grant: &Grant, documents: &Documents, plan: &Plan) -> Result<Saved, StoreError> {
+        let before = &documents.cluster.value;
         let node_pools: Vec<_> = documents
             .node_pools
             .iter()
@@ -171,12 +208,19 @@ impl ClusterController {
             .filter(|(before, after)| before.value != **after)
             .map(|(before, after)| (after, &before.etag))
             .collect();
-        match self.records.save(cluster, &node_pools, &credentials).await {
+        let Stored { etag, .. } = &documents.cluster;
+        let cluster = (plan.cluster != *before).then_some(&plan.cluster);
+        let saved =
+            self.records.save_planned(grant.lease(), (before, etag), cluster, &node_pools, &credentials);
+        match saved.await {
             Ok(()) => {
                 log_transition(before, &plan.cluster);
-                Ok(true)
+                Ok(Saved::Yes)
             }
-            Err(StoreError::Conflict(Conflict::Changed { .. } | Conflict::Missing { .. })) => Ok(false),
+            Err(StoreError::Conflict(Conflict::Changed { .. } | Conflict::Missing { .. })) => {
+                Ok(Saved::Outdated)
+            }
+            Err(StoreError::Conflict(Conflict::LeaseLost { .. })) => Ok(Saved::NotOurs),
             Err(error) => Err(error),
         }
     }
@@ -190,13 +234,18 @@ impl ClusterController {
                 Ok(()) => false,
                 // Somebody was faster: what to do is decided by what is there now.
                 Err(Failed::Maestro(pilothouse_maestro_api::Error::Conflict(_))) => true,
+                Err(failed) if self.is_given_up(plan, action, &failed) => {
+                    warn!(cluster = %id, ?action, error = %Chain(&failed), "it is given up; what it was to remove is left");
+                    false
+                }
                 Err(failed) => return Err(self.failed(id, plan, action, failed).await),
             };
             again |= match action {
                 Action::PrepareCloud | Action::RemoveNodePool(_) | Action::RemoveCredential(_) => true,
                 Action::Update(..) if outdated => true,
                 // What comes of these is told by Maestro, or there is nothing left to look at.
-                Action::Create(_)
+                Action::RestoreCloud
+                | Action::Create(_)
                 | Action::Update(..)
                 | Action::DeleteBundle(_)
                 | Action::DeleteCloud
@@ -206,8 +255,27 @@ impl ClusterController {
         if again {
             return Ok(Round::Again);
         }
-        let next = plan.look_again.map_or(Next::Done, |moment| Next::After(self.clock.until(moment)));
-        Ok(Round::Rest(next))
+        Ok(Round::Rest(self.at(plan.look_again)))
+    }
+
+    /// Whether a deletion ends although this of it failed. The cloud has the usual time first, counted from when the deletion was
+    /// asked for: it is not to blame for a management cluster that is lost. What it has begun to remove is waited for as long as
+    /// a deletion may take.
+    fn is_given_up(&self, plan: &Plan, action: &Action, failed: &Failed) -> bool {
+        let (Some(left), Some(deletion)) = (&plan.cluster.left_behind, &plan.cluster.deletion) else {
+            return false;
+        };
+        let deadlines = &self.config.deadlines;
+        match (action, failed) {
+            (Action::DeleteBundle(_), _) => true,
+            (Action::DeleteCloud, Failed::Cloud(CloudFailure::StillThere(_) | CloudFailure::Changed(_))) => {
+                self.clock.now() >= plan::plus(left.timestamp, deadlines.delete.0)
+            }
+            (Action::DeleteCloud, Failed::Cloud(_)) => {
+                self.clock.now() >= plan::plus(deletion.requested_at, deadlines.cloud.0)
+            }
+            _ => false,
+        }
     }
 
     async fn act(&self, plan: &Plan, documents: &Documents, action: &Action) -> Result<(), Failed> {
@@ -217,20 +285,24 @@ impl ClusterController {
                 self.cloud.ensure(&record.cluster, &context(record)).await?;
                 self.cloud_prepared(&record.cluster.id).await?;
             }
-            Action::Create(work) => match self.source.work_create(work).await {
+            Action::RestoreCloud => {
+                self.cloud.ensure(&record.cluster, &context(record)).await?;
+                warn!(cluster = %record.cluster.id, "something was removed from the cloud; made again");
+            }
+            Action::Create(work) => match fault::around(PUBLISH, self.source.work_create(work)).await {
                 Ok(()) => info!(cluster = %record.cluster.id, work = work.name, "posted manifests"),
                 // Posted before a crash, or its deletion was not over when we looked: the next pass sees which.
                 Err(pilothouse_maestro_api::Error::Conflict(_)) => {}
                 Err(error) => return Err(error.into()),
             },
             Action::Update(work, version) => {
-                self.source.work_update(work, *version).await?;
+                fault::around(PUBLISH, self.source.work_update(work, *version)).await?;
                 info!(cluster = %record.cluster.id, work = work.name, version, "posted changed manifests");
             }
             Action::DeleteBundle(name) => {
                 let consumer = &documents.shard.shard.consumer;
                 let id = work_uid(self.source.source(), consumer, name).to_string();
-                self.maestro.resource_bundle_delete(&id).await?;
+                fault::around(WITHDRAW, self.maestro.resource_bundle_delete(&id)).await?;
                 info!(cluster = %record.cluster.id, work = name, "asked for manifests to be removed");
             }
             Action::DeleteCloud => self.cloud.delete(&record.cluster, &context(record)).await?,
@@ -246,7 +318,14 @@ impl ClusterController {
                     && stored.value.deletion.is_some()
                 {
                     self.records.cluster_remove(&stored).await?;
-                    info!(cluster = %record.cluster.id, "the cluster is gone");
+                    match &stored.value.left_behind {
+                        None => info!(cluster = %record.cluster.id, "the cluster is gone"),
+                        Some(left) => {
+                            let items = serde_json::to_string(&left.items).unwrap_or_default();
+                            let shard = &left.provision_shard;
+                            warn!(cluster = %record.cluster.id, shard, left = items, "the cluster is gone; this may be left of it");
+                        }
+                    }
                 }
             }
         }

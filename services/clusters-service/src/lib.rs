@@ -17,6 +17,12 @@
 //! writes what is going on into the record, and acts. Every action may be repeated, so a crash at any point is the
 //! ordinary path.
 //!
+//! # Several replicas
+//!
+//! Every replica takes requests and is woken by everything. Who acts is decided by leases on parts of the work
+//! ([`pilothouse_store::Parts`]): what a plan writes is fenced by the lease, and a pass whose lease has run out stops where it
+//! is. What was posted by then, and arrives when its cluster is gone, is found by the mark on it and removed.
+//!
 //! # Where a cluster goes
 //!
 //! A management cluster is a `provision_shard`. Which one a new cluster gets is a pure function (`placement`) of what is
@@ -32,7 +38,7 @@
 //!
 //! # Tasks
 //!
-//! `clusters` (the controller), `shards` (that of management clusters), `follow the store` and `follow Maestro` (what wakes it, see `wakes`), `serve` (the
+//! `clusters` (the controller), `shards` (that of management clusters), `follow the store` and `follow Maestro` (what wakes it, see `wakes`), `renew leases`, `serve` (the
 //! listener) and one `connection` per peer. All of them end the process when they end.
 
 mod admission;
@@ -43,6 +49,7 @@ mod clusters;
 mod config;
 mod controller;
 mod error;
+mod links;
 mod manifests;
 mod metrics;
 mod observed;

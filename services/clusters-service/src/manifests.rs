@@ -28,6 +28,7 @@ use pilothouse_crds::{
     PropagationPolicy, ResourceIdentifier, ServerSideApply, UpdateStrategy, UpdateStrategyType, Workload,
 };
 use pilothouse_maestro_api::{ManifestBundle, Work};
+use secrecy::SecretString;
 use serde_json::Value;
 
 use crate::config::Shard;
@@ -36,6 +37,7 @@ use crate::record::{ClusterRecord, CredentialRecord, NodePoolRecord, Origin, Rev
 mod authentication;
 mod credential;
 mod hosted_cluster;
+mod left_behind;
 mod managed_cluster;
 mod node_pool;
 mod probe;
@@ -44,6 +46,8 @@ mod settings;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use credential::LIFETIME as CREDENTIAL_LIFETIME;
+pub(crate) use left_behind::left_behind;
 pub(crate) use probe::{SHARD_LABEL, probe_asked_at, probe_work, probe_work_name};
 
 /// On every object of a cluster, at every level: the service's own id of the cluster.
@@ -87,7 +91,7 @@ pub(crate) struct Settings {
     pub(crate) environment: String,
     pub(crate) release_repository: String,
     /// A Docker configuration.
-    pub(crate) pull_secret: String,
+    pub(crate) pull_secret: SecretString,
     pub(crate) ssh_public_key: Option<String>,
 }
 
@@ -197,8 +201,12 @@ struct Names {
 
 impl Names {
     fn of(record: &ClusterRecord, settings: &Settings) -> Self {
+        Self::in_environment(record, &settings.environment)
+    }
+
+    fn in_environment(record: &ClusterRecord, environment: &str) -> Self {
         Self {
-            namespace: format!("ocm-{}-{}", settings.environment, record.cluster.id),
+            namespace: format!("ocm-{environment}-{}", record.cluster.id),
             hosted_cluster: record.cluster.domain_prefix.clone(),
         }
     }

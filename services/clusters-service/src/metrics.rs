@@ -43,6 +43,7 @@ struct ActionLabels {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, EncodeLabelValue)]
 enum ActionKind {
     PrepareCloud,
+    RestoreCloud,
     PostBundle,
     UpdateBundle,
     DeleteBundle,
@@ -97,6 +98,7 @@ impl Metrics {
     pub(crate) fn acted(&self, action: &Action) {
         let action = match action {
             Action::PrepareCloud => ActionKind::PrepareCloud,
+            Action::RestoreCloud => ActionKind::RestoreCloud,
             Action::Create(_) => ActionKind::PostBundle,
             Action::Update(..) => ActionKind::UpdateBundle,
             Action::DeleteBundle(_) => ActionKind::DeleteBundle,

@@ -9,23 +9,47 @@ use pilothouse_clusters_service_api::{ProvisionShardStatus, ShardHealthState};
 
 use crate::record::{ShardRecord, Usage};
 
-/// Where there is room, or why there is none, in words.
+/// Why no management cluster takes another cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Nowhere {
+    /// In words.
+    pub(crate) why: String,
+    /// There is no room, and that will not pass by itself: somebody has to make some.
+    pub(crate) is_full: bool,
+}
+
+/// Of what kind that is which speaks against one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Obstacle {
+    /// It has no room.
+    Full,
+    /// It may be over in a moment.
+    Passing,
+    /// It is not there for new clusters.
+    Unwanted,
+}
+
+/// Where there is room, or why there is none.
 pub(crate) fn choose<'a>(
     shards: impl Iterator<Item = (&'a ShardRecord, Usage)>,
-) -> Result<&'a ShardRecord, String> {
+) -> Result<&'a ShardRecord, Nowhere> {
     let mut best: Option<(&ShardRecord, Usage)> = None;
-    let mut reasons = Vec::new();
+    let (mut reasons, mut obstacles) = (Vec::new(), Vec::new());
     for (shard, usage) in shards {
-        if let Some(reason) = obstacle(shard, usage) {
+        if let Some((obstacle, reason)) = obstacle(shard, usage) {
             reasons.push(reason);
+            obstacles.push(obstacle);
         } else if best.is_none_or(|best| fuller(best, (shard, usage)) == Ordering::Greater) {
             best = Some((shard, usage));
         }
     }
     match best {
         Some((shard, _)) => Ok(shard),
-        None if reasons.is_empty() => Err("none is known".to_owned()),
-        None => Err(reasons.join(", ")),
+        None if reasons.is_empty() => Err(Nowhere { why: "none is known".to_owned(), is_full: false }),
+        None => {
+            let is_full = obstacles.contains(&Obstacle::Full) && !obstacles.contains(&Obstacle::Passing);
+            Err(Nowhere { why: reasons.join(", "), is_full })
+        }
     }
 }
 
@@ -38,23 +62,27 @@ fn fuller(left: (&ShardRecord, Usage), right: (&ShardRecord, Usage)) -> Ordering
 }
 
 /// What speaks against one.
-fn obstacle(shard: &ShardRecord, usage: Usage) -> Option<String> {
+fn obstacle(shard: &ShardRecord, usage: Usage) -> Option<(Obstacle, String)> {
     let (id, capacity) = (&shard.shard.id, shard.capacity());
     if shard.removing {
-        return Some(format!("`{id}` is being removed"));
+        return Some((Obstacle::Unwanted, format!("`{id}` is being removed")));
     }
     match shard.status {
         ProvisionShardStatus::Active => {}
-        ProvisionShardStatus::Maintenance => return Some(format!("`{id}` is in maintenance")),
-        _ => return Some(format!("`{id}` is offline")),
+        ProvisionShardStatus::Maintenance => {
+            return Some((Obstacle::Passing, format!("`{id}` is in maintenance")));
+        }
+        _ => return Some((Obstacle::Unwanted, format!("`{id}` is offline"))),
     }
     if shard.health.state == ShardHealthState::Unresponsive {
-        return Some(match shard.health.last_heard {
+        let reason = match shard.health.last_heard {
             Some(heard) => format!("`{id}` has not answered since {heard}"),
             None => format!("`{id}` has never answered"),
-        });
+        };
+        return Some((Obstacle::Passing, reason));
     }
-    (usage.clusters >= capacity).then(|| format!("`{id}` is full ({} of {capacity})", usage.clusters))
+    let full = || (Obstacle::Full, format!("`{id}` is full ({} of {capacity})", usage.clusters));
+    (usage.clusters >= capacity).then(full)
 }
 
 #[cfg(test)]
@@ -69,7 +97,7 @@ mod tests {
         ShardRecord::new(shard, Timestamp::UNIX_EPOCH)
     }
 
-    fn chosen(shards: &[(ShardRecord, u32)]) -> Result<&str, String> {
+    fn chosen(shards: &[(ShardRecord, u32)]) -> Result<&str, Nowhere> {
         let all = shards.iter().map(|(shard, clusters)| (shard, Usage { clusters: *clusters }));
         choose(all).map(|shard| shard.shard.id.as_str())
     }
@@ -93,10 +121,29 @@ mod tests {
         offline.status = ProvisionShardStatus::Offline;
         let all = [(maintained, 0), (lost, 0), (offline, 0), (shard("d", 2), 2), (shard("e", 0), 0)];
         assert_eq!(
-            chosen(&all).unwrap_err(),
+            chosen(&all).unwrap_err().why,
             "`a` is in maintenance, `b` has not answered since 1970-01-01T00:00:00Z, `c` is offline, \
              `d` is full (2 of 2), `e` is full (0 of 0)"
         );
-        assert_eq!(chosen(&[]).unwrap_err(), "none is known");
+        assert_eq!(chosen(&[]).unwrap_err().why, "none is known");
+    }
+
+    #[test]
+    fn a_region_is_full_when_nothing_but_room_is_missing() {
+        let full = || (shard("full", 1), 1);
+        let mut maintained = shard("maintained", 1);
+        maintained.status = ProvisionShardStatus::Maintenance;
+        let mut lost = shard("lost", 1);
+        lost.health.state = ShardHealthState::Unresponsive;
+        let mut offline = shard("offline", 1);
+        offline.status = ProvisionShardStatus::Offline;
+        let is_full = |shards: &[(ShardRecord, u32)]| chosen(shards).unwrap_err().is_full;
+        assert!(is_full(&[full()]));
+        assert!(is_full(&[full(), (offline.clone(), 0)]));
+        assert!(!is_full(&[full(), (maintained.clone(), 0)]));
+        assert!(!is_full(&[full(), (lost.clone(), 0)]));
+        assert!(!is_full(&[(maintained, 0), (lost, 0)]));
+        assert!(!is_full(&[(offline, 0)]));
+        assert!(!is_full(&[]));
     }
 }

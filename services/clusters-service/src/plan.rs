@@ -5,10 +5,12 @@
 //! the next pass observes what is there and plans the rest.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::time::Duration;
 
 use jiff::Timestamp;
 use pilothouse_maestro_api::Work;
+use secrecy::SecretString;
 
 use crate::config::{Config, Deadlines, Shard};
 use crate::manifests::{self, NotWritten, Settings};
@@ -35,6 +37,8 @@ pub(crate) struct World<'a> {
     pub(crate) credentials: &'a [CredentialRecord],
     /// What Maestro has, by the name of the work. Names that were asked for and are not there are absent there.
     pub(crate) bundles: &'a BTreeMap<String, Bundle>,
+    /// What the cluster has no more in the cloud, if that was looked at.
+    pub(crate) missing: &'a [String],
     pub(crate) shard: &'a Shard,
     /// Why nothing can be expected of the management cluster now, if that is so.
     pub(crate) lost: Option<&'a str>,
@@ -60,11 +64,13 @@ pub(crate) struct Plan {
     pub(crate) again: bool,
 }
 
-/// One idempotent thing to do.
-#[derive(Clone, Debug, PartialEq)]
+/// One idempotent thing to do. Logs are given its kind and a name, never manifests: there are secrets in them.
+#[derive(Clone, PartialEq)]
 pub(crate) enum Action {
     /// Make sure of the managed resource group and what is in it.
     PrepareCloud,
+    /// The same for a cluster that had it all, and of which something was removed.
+    RestoreCloud,
     /// Post a bundle that is not there.
     Create(Box<Work>),
     /// Replace a bundle that reads differently.
@@ -79,6 +85,22 @@ pub(crate) enum Action {
     RemoveCredential(usize),
     /// Forget the cluster and give back what it reserved.
     RemoveCluster,
+}
+
+impl fmt::Debug for Action {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::PrepareCloud => formatter.write_str("PrepareCloud"),
+            Self::RestoreCloud => formatter.write_str("RestoreCloud"),
+            Self::Create(work) => write!(formatter, "Create({})", work.name),
+            Self::Update(work, version) => write!(formatter, "Update({}, {version})", work.name),
+            Self::DeleteBundle(name) => write!(formatter, "DeleteBundle({name})"),
+            Self::DeleteCloud => formatter.write_str("DeleteCloud"),
+            Self::RemoveNodePool(index) => write!(formatter, "RemoveNodePool({index})"),
+            Self::RemoveCredential(index) => write!(formatter, "RemoveCredential({index})"),
+            Self::RemoveCluster => formatter.write_str("RemoveCluster"),
+        }
+    }
 }
 
 /// The bundles that may exist for a cluster: what has to be observed before planning.
@@ -148,7 +170,7 @@ impl World<'_> {
         }
     }
 
-    /// Removes a bundle; true once it is gone.
+    /// Removes a bundle; true once it is gone, or nobody waits for that.
     fn removed(&self, plan: &mut Plan, name: &str) -> bool {
         match self.bundles.get(name) {
             None => true,
@@ -156,7 +178,7 @@ impl World<'_> {
                 if !bundle.deleting {
                     plan.actions.push(Action::DeleteBundle(name.to_owned()));
                 }
-                false
+                self.cluster.is_abandoned()
             }
         }
     }
@@ -168,7 +190,7 @@ pub(crate) fn plus(moment: Timestamp, duration: Duration) -> Timestamp {
 }
 
 impl Settings {
-    pub(crate) fn of(config: &Config, pull_secret: String) -> Self {
+    pub(crate) fn of(config: &Config, pull_secret: SecretString) -> Self {
         Self {
             environment: config.environment.clone(),
             release_repository: config.release_repository.clone(),

@@ -3,12 +3,17 @@
 //! A document is what the API shows, and beside it what only the service itself needs to go on after a crash. Nothing
 //! here is secret but the keys of credentials; pull secrets come from files and pass through.
 
+use std::collections::BTreeMap;
+use std::time::Duration;
+
 use jiff::Timestamp;
 use pilothouse_clusters_service_api::{
-    Cluster, ClusterState, ClusterUpdate, ExternalAuthId, InflightCheck, NodePool, NodePoolStateValue,
-    NodePoolUpdate, Version,
+    Cluster, ClusterState, ClusterUpdate, ExternalAuth, ExternalAuthId, InflightCheck, LeftBehind, NodePool,
+    NodePoolStateValue, NodePoolUpdate, Version, properties,
 };
 use serde::{Deserialize, Serialize};
+
+use crate::plan::plus;
 
 mod check;
 mod credential;
@@ -51,6 +56,9 @@ pub(crate) struct ClusterRecord {
     pub(crate) revocations: Vec<Revocation>,
     /// Set once its deletion was asked for, and never taken back.
     pub(crate) deletion: Option<Deletion>,
+    /// What may be left of it, once somebody decided not to wait for its management cluster.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) left_behind: Option<LeftBehind>,
     /// Whether the cloud's resources are there.
     pub(crate) cloud_prepared: bool,
     /// Since when it is in its state; deadlines count from here.
@@ -98,6 +106,17 @@ impl Origin {
     }
 }
 
+/// Whether there is something in these properties that was not there before. Which operation asks, and what follows it, is
+/// nothing by itself: then they stay as they were.
+fn kept_properties(before: &BTreeMap<String, String>, after: &mut BTreeMap<String, String>) -> bool {
+    let of_a_request = |name: &str| matches!(name, properties::OPERATION_ID | properties::CORRELATION_ID);
+    let news = after.iter().any(|(name, value)| !of_a_request(name) && before.get(name) != Some(value));
+    if !news {
+        after.clone_from(before);
+    }
+    news
+}
+
 impl ClusterRecord {
     /// A cluster that was accepted. Where it goes is decided when it is written.
     pub(crate) fn new(cluster: Cluster, origin: Origin) -> Self {
@@ -113,6 +132,7 @@ impl ClusterRecord {
             checks: Vec::new(),
             revocations: Vec::new(),
             deletion: None,
+            left_behind: None,
             cloud_prepared: false,
             since,
         }
@@ -137,10 +157,12 @@ impl ClusterRecord {
         after.version = version.unwrap_or_else(|| before.version.clone());
         let access = api.and_then(|api| api.cidr_block_access);
         after.api.cidr_block_access = access.or_else(|| before.api.cidr_block_access.clone());
-        if before.state == ClusterState::Ready && before == *after {
-            return false;
-        }
+        let is_the_same = before == *after;
         after.properties.extend(update.properties.clone());
+        if before.state == ClusterState::Ready && is_the_same {
+            // Nothing below reads what may be changed of these, so there is nothing to carry out.
+            return kept_properties(&before.properties, &mut after.properties);
+        }
         self.update = Some(origin.clone());
         if before.version.number() != self.cluster.version.number() {
             let target = Target::control_plane(&self.cluster);
@@ -171,9 +193,16 @@ impl ClusterRecord {
         self.update.as_ref().unwrap_or(&self.origin)
     }
 
-    /// Whether all credentials of administrators are being revoked.
-    pub(crate) fn is_revoking(&self) -> bool {
-        self.revocations.iter().any(|revocation| !revocation.done)
+    /// Whether its deletion does not wait for its management cluster.
+    pub(crate) fn is_abandoned(&self) -> bool {
+        self.left_behind.is_some()
+    }
+
+    /// Whether all credentials of administrators are being revoked and that has begun lately, so that it is to be waited for:
+    /// it may take so long.
+    pub(crate) fn is_revoking_in_time(&self, limit: Duration, now: Timestamp) -> bool {
+        let in_time = |revocation: &Revocation| now < plus(revocation.requested_at, limit);
+        self.revocations.iter().any(|revocation| !revocation.done && in_time(revocation))
     }
 
     pub(crate) fn external_auth(&self, id: &ExternalAuthId) -> Option<&ExternalAuthRecord> {
@@ -213,11 +242,21 @@ impl ClusterRecord {
     pub(crate) fn asks_for_work(&self, before: &Self) -> bool {
         let auths = |record: &Self| -> Vec<_> {
             let asked = |auth: &ExternalAuthRecord| {
-                (auth.external_auth.id.clone(), auth.update.clone(), auth.deletion.is_some())
+                let ExternalAuth { id, issuer, clients, claim, .. } = auth.external_auth.clone();
+                (id, issuer, clients, claim, auth.update.clone(), auth.deletion.is_some())
             };
             record.external_auths.iter().map(asked).collect()
         };
-        let asked = |record: &'_ Self| (record.deletion.clone(), record.update.clone(), record.is_revoking());
+        // What is asked for itself, and not only who asks: a request need not say which operation it is of.
+        let asked = |record: &'_ Self| {
+            let Cluster { version, autoscaler, registry_config, node_drain_grace_period, api, .. } =
+                record.cluster.clone();
+            let wanted =
+                (version, autoscaler, registry_config, node_drain_grace_period, api.cidr_block_access);
+            let deletion = (record.deletion.clone(), record.is_abandoned());
+            let revocations = record.revocations.iter().filter(|revocation| !revocation.done).count();
+            (deletion, record.update.clone(), revocations, wanted)
+        };
         // One that goes away does so because of the controller.
         let fewer = self.external_auths.len() < before.external_auths.len();
         // Only a request brings a cluster to this state; one that failed may be asked for again as it is.
@@ -265,10 +304,11 @@ impl NodePoolRecord {
         after.labels = labels.unwrap_or_else(|| before.labels.clone());
         after.taints = taints.unwrap_or_else(|| before.taints.clone());
         let state = before.status.state.value;
-        if state == NodePoolStateValue::Ready && before == *after {
-            return false;
-        }
+        let is_the_same = before == *after;
         after.properties.extend(properties);
+        if state == NodePoolStateValue::Ready && is_the_same {
+            return kept_properties(&before.properties, &mut after.properties);
+        }
         self.update = Some(origin.clone());
         if before.version.number() != self.node_pool.version.number() {
             let target = Target::node_pool(&self.node_pool);

@@ -6,11 +6,12 @@
 //! counts the cluster on its management cluster, see `shards`.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use pilothouse_clusters_service_api::{BreakGlassCredentialId, ClusterId, NodePoolId};
 use pilothouse_store::{
-    Catalog, Conflict, Container, Decision, Document, DocumentId, Error, Etag, Feed, Partition, Precondition,
-    Query, Revision, Store, Transaction,
+    Catalog, Conflict, Container, Continue, Decision, Document, DocumentId, Error, Etag, Feed, Lease,
+    Partition, Precondition, Query, Revision, Store, Transaction,
 };
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -19,18 +20,23 @@ use tokio::sync::{Mutex, MutexGuard};
 use crate::record::{ClusterRecord, CredentialRecord, NodePoolRecord, ShardRecord};
 
 mod shards;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use shards::Seats;
-use shards::{SHARD_USAGE, SHARDS, is_counted_elsewhere};
+use shards::{SHARD_USAGE, SHARDS, is_counted_elsewhere, is_shard_changed};
 
 const CLUSTERS: &str = "clusters";
 const NODE_POOLS: &str = "node-pools";
 const CREDENTIALS: &str = "credentials";
 const DOMAIN_PREFIXES: &str = "domain-prefixes";
 const ARM_RESOURCES: &str = "arm-resources";
+const GONE_CLUSTERS: &str = "gone-clusters";
 const SUBSCRIPTION: &str = "subscription";
 const CLUSTER: &str = "cluster";
 const PARTITION: &str = "region";
+/// How long it is remembered that a cluster was deleted here: what is found of it so much later is somebody's to judge.
+const REMEMBERED: Duration = Duration::from_secs(30 * 24 * 3600);
 /// How often a count is begun again because another replica was faster: there are few of them, and each time one got on.
 pub(crate) const COUNTS: usize = 50;
 
@@ -46,6 +52,7 @@ pub fn catalog() -> Catalog {
         credentials(),
         Container::new(DOMAIN_PREFIXES),
         Container::new(ARM_RESOURCES),
+        Container::new(GONE_CLUSTERS),
         Container::new(SHARDS),
         Container::new(SHARD_USAGE),
     ])
@@ -75,6 +82,8 @@ pub(crate) struct Records {
     credentials: Container,
     domain_prefixes: Container,
     arm_resources: Container,
+    /// What was deleted here, and not merely lost: only of these may anything be removed without a record.
+    gone_clusters: Container,
     shards: Container,
     shard_usage: Container,
     /// Held by whoever counts clusters.
@@ -97,7 +106,7 @@ pub(crate) enum NotCreated {
     ResourceTaken,
     /// A cluster has the id.
     IdTaken,
-    /// Another replica counted a cluster on the management cluster first.
+    /// Another replica counted a cluster on the management cluster first, or that is not as it was when it was chosen.
     SeatTaken,
     Store(Error),
 }
@@ -110,7 +119,7 @@ pub(crate) enum Entry {
     Credential { before: Option<Box<CredentialRecord>>, after: Option<Box<CredentialRecord>> },
 }
 
-/// A reserved name, and whose it is.
+/// A name that is not to be had, and whose it is or was.
 #[derive(Serialize, Deserialize)]
 struct Reservation {
     cluster_id: ClusterId,
@@ -126,6 +135,7 @@ impl Records {
             credentials: credentials(),
             domain_prefixes: Container::new(DOMAIN_PREFIXES),
             arm_resources: Container::new(ARM_RESOURCES),
+            gone_clusters: Container::new(GONE_CLUSTERS),
             shards: Container::new(SHARDS),
             shard_usage: Container::new(SHARD_USAGE),
             turns: Arc::default(),
@@ -163,6 +173,35 @@ impl Records {
             query = query.matching(SUBSCRIPTION, subscription.to_lowercase());
         }
         self.list(query).await
+    }
+
+    /// One page of all clusters in the order of their ids, or backwards, and how many there are in all. Of other pages' no
+    /// more than their ids is read, so that going through all pages reads every cluster once.
+    pub(crate) async fn cluster_page(
+        &self,
+        first: usize,
+        size: usize,
+        backwards: bool,
+    ) -> Result<(Vec<ClusterRecord>, usize), Error> {
+        let query = Query::partition(&self.clusters, &self.partition);
+        let (ids, revision) = self.store.ids(query.clone()).await?;
+        let total = ids.len();
+        let last = first.saturating_add(size).min(total);
+        if first >= last {
+            return Ok((Vec::new(), total));
+        }
+        let (begin, end) = if backwards { (total - last, total - first) } else { (first, last) };
+        // As it was when they were counted.
+        let mut query = query.limit(end - begin).at(revision);
+        if let Some(before) = begin.checked_sub(1) {
+            query = query.from(Continue::behind(revision, &self.partition, &ids[before]));
+        }
+        let page = self.store.list(query).await?;
+        let mut records: Vec<_> = page.documents.iter().map(Document::parse).collect::<Result<_, _>>()?;
+        if backwards {
+            records.reverse();
+        }
+        Ok((records, total))
     }
 
     pub(crate) async fn node_pool_get(
@@ -215,11 +254,16 @@ impl Records {
             )?;
             transaction.create(&self.clusters, DocumentId::try_new(cluster.id.as_str())?, record)?;
             self.count_one_more(&mut transaction, seats)?;
+            // It may have been forgotten, or put into maintenance, since it was chosen.
+            let shard = DocumentId::try_new(&seats.shard.value.shard.id)?;
+            transaction.check(&self.shards, shard, Precondition::Etag(seats.shard.etag.clone()));
             self.store.commit(&transaction).await
         };
         match committed.await {
             Ok(_) => Ok(()),
-            Err(error) if is_counted_elsewhere(&error) => Err(NotCreated::SeatTaken),
+            Err(error) if is_counted_elsewhere(&error) || is_shard_changed(&error) => {
+                Err(NotCreated::SeatTaken)
+            }
             Err(Error::Conflict(Conflict::Exists { container, .. })) => Err(match container.as_str() {
                 DOMAIN_PREFIXES => NotCreated::PrefixTaken,
                 ARM_RESOURCES => NotCreated::ResourceTaken,
@@ -240,6 +284,22 @@ impl Records {
         let cluster_id = DocumentId::try_new(node_pool.cluster_id.as_str())?;
         transaction.check(&self.clusters, cluster_id, Precondition::Etag(cluster.etag.clone()));
         transaction.create(&self.node_pools, node_pool_id(&node_pool.cluster_id, &node_pool.id)?, record)?;
+        self.store.commit(&transaction).await.map(drop)
+    }
+
+    /// Changes a node pool that is still as it was read, of a cluster that is so too.
+    pub(crate) async fn node_pool_change(
+        &self,
+        cluster: &Stored<ClusterRecord>,
+        record: &NodePoolRecord,
+        etag: &Etag,
+    ) -> Result<(), Error> {
+        let NodePoolRecord { node_pool, .. } = record;
+        let mut transaction = Transaction::new(self.partition.clone());
+        let cluster_id = DocumentId::try_new(node_pool.cluster_id.as_str())?;
+        transaction.check(&self.clusters, cluster_id, Precondition::Etag(cluster.etag.clone()));
+        let id = node_pool_id(&node_pool.cluster_id, &node_pool.id)?;
+        transaction.put(&self.node_pools, id, Precondition::Etag(etag.clone()), record)?;
         self.store.commit(&transaction).await.map(drop)
     }
 
@@ -275,6 +335,41 @@ impl Records {
             let id = DocumentId::try_new(record.cluster.id.as_str())?;
             transaction.put(&self.clusters, id, Precondition::Etag(etag.clone()), record)?;
         }
+        self.put_all(&mut transaction, node_pools, credentials)?;
+        if transaction.is_empty() {
+            return Ok(());
+        }
+        self.store.commit(&transaction).await.map(drop)
+    }
+
+    /// The same for a plan that is about to be carried out: also what it does not change must be as it was read, and the
+    /// lease under which it was made must still hold.
+    pub(crate) async fn save_planned(
+        &self,
+        lease: &Lease,
+        (read, etag): (&ClusterRecord, &Etag),
+        cluster: Option<&ClusterRecord>,
+        node_pools: &[(&NodePoolRecord, &Etag)],
+        credentials: &[(&CredentialRecord, &Etag)],
+    ) -> Result<(), Error> {
+        let mut transaction = Transaction::new(self.partition.clone());
+        let id = DocumentId::try_new(read.cluster.id.as_str())?;
+        let expected = Precondition::Etag(etag.clone());
+        match cluster {
+            Some(record) => transaction.put(&self.clusters, id, expected, record)?,
+            None => transaction.check(&self.clusters, id, expected),
+        };
+        self.put_all(&mut transaction, node_pools, credentials)?;
+        transaction.fenced_by(lease);
+        self.store.commit(&transaction).await.map(drop)
+    }
+
+    fn put_all(
+        &self,
+        transaction: &mut Transaction,
+        node_pools: &[(&NodePoolRecord, &Etag)],
+        credentials: &[(&CredentialRecord, &Etag)],
+    ) -> Result<(), Error> {
         for (record, etag) in node_pools {
             let id = node_pool_id(&record.node_pool.cluster_id, &record.node_pool.id)?;
             transaction.put(&self.node_pools, id, Precondition::Etag((*etag).clone()), record)?;
@@ -283,19 +378,30 @@ impl Records {
             let id = credential_id(&record.credential.cluster_id, &record.credential.id)?;
             transaction.put(&self.credentials, id, Precondition::Etag((*etag).clone()), record)?;
         }
-        if transaction.is_empty() {
-            return Ok(());
-        }
-        self.store.commit(&transaction).await.map(drop)
+        Ok(())
     }
 
-    /// Forgets a cluster and gives back what it reserved.
+    /// Whether a cluster was deleted here. One that has no record and was not is lost, or somebody else's.
+    pub(crate) async fn cluster_is_gone(&self, id: &ClusterId) -> Result<bool, Error> {
+        let id = DocumentId::try_new(id.as_str())?;
+        Ok(self.store.get(&self.gone_clusters, &self.partition, &id).await?.is_some())
+    }
+
+    /// Forgets a cluster, but for its having been here, and gives back what it reserved.
     pub(crate) async fn cluster_remove(&self, cluster: &Stored<ClusterRecord>) -> Result<(), Error> {
         let Cluster { id, azure, prefix } = Cluster::of(&cluster.value)?;
         let _turn = self.turn().await;
         for attempt in 1.. {
             let mut transaction = Transaction::new(self.partition.clone());
             transaction.delete(&self.clusters, id.clone(), Precondition::Etag(cluster.etag.clone()));
+            let gone = Reservation { cluster_id: cluster.value.cluster.id.clone() };
+            transaction.put_expiring(
+                &self.gone_clusters,
+                id.clone(),
+                Precondition::Any,
+                &gone,
+                REMEMBERED,
+            )?;
             transaction.delete(&self.domain_prefixes, prefix.clone(), Precondition::Any);
             transaction.delete(&self.arm_resources, azure.clone(), Precondition::Any);
             self.count_one_fewer(&mut transaction, &cluster.value.shard).await?;

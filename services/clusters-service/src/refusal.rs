@@ -5,12 +5,13 @@ use axum::response::{AppendHeaders, IntoResponse as _, Response};
 use http::StatusCode;
 use http::header::RETRY_AFTER;
 use jiff::Timestamp;
-use pilothouse_clusters_service_api::{BASES, DOMAIN_PREFIX, Detail, ErrorBody, InvalidId, PROVISION_SHARD};
+use pilothouse_clusters_service_api::{DOMAIN_PREFIX, Detail, ErrorBody, InvalidId, PROVISION_SHARD};
 use pilothouse_http::Context;
 use pilothouse_runtime::Chain;
 use tracing::error;
 
 use crate::error::Impossible;
+use crate::links;
 use crate::search::SyntaxError;
 
 /// Why a request is not carried out. The texts are meant for whoever sent it.
@@ -36,13 +37,19 @@ pub(crate) enum Refusal {
     Search(#[from] SyntaxError),
     #[error("query parameter `{name}` is not valid: {problem}")]
     Query { name: &'static str, problem: String },
+    #[error(
+        "query parameter `{0}` is not known here, and a write does nothing that it was not asked for; leave it out"
+    )]
+    Parameter(String),
     #[error("{0}")]
     Conflict(String),
     #[error(
         "no management cluster of region `{region}` can take another cluster: {why}; add a management cluster or raise a \
          capacity at `/provision_shards`, or try again when clusters have gone"
     )]
-    NoCapacity { region: String, why: String },
+    NoCapacity { region: String, why: String, is_full: bool },
+    #[error("{0} changes too often just now; try again")]
+    Busy(String),
     #[error("the cursor is too old to go on from; watch again without one")]
     CursorTooOld,
     #[error("the store is not available; try again")]
@@ -92,10 +99,13 @@ impl Refusal {
             | Self::NotYet { .. }
             | Self::PrefixTaken(_)
             | Self::Search(_)
-            | Self::Query { .. } => StatusCode::BAD_REQUEST,
+            | Self::Query { .. }
+            | Self::Parameter(_) => StatusCode::BAD_REQUEST,
             Self::Conflict(_) => StatusCode::CONFLICT,
             Self::CursorTooOld => StatusCode::GONE,
-            Self::StoreUnavailable(_) | Self::NoCapacity { .. } => StatusCode::SERVICE_UNAVAILABLE,
+            Self::StoreUnavailable(_) | Self::NoCapacity { .. } | Self::Busy(_) => {
+                StatusCode::SERVICE_UNAVAILABLE
+            }
             Self::Store(_) | Self::Impossible(_) => StatusCode::INTERNAL_SERVER_ERROR,
         }
     }
@@ -107,7 +117,8 @@ impl Refusal {
         };
         match self {
             Self::PrefixTaken(_) => detail("DomainPrefixTaken", DOMAIN_PREFIX),
-            Self::NoCapacity { .. } => detail("NoCapacity", PROVISION_SHARD),
+            // Without it whoever asks for a cluster asks again by itself.
+            Self::NoCapacity { is_full: true, .. } => detail("NoCapacity", PROVISION_SHARD),
             Self::Field { field, .. } => detail("InvalidField", field),
             Self::NotYet { field, .. } => detail("NotPossibleYet", field),
             Self::Body { path, .. } => detail("InvalidField", path),
@@ -118,8 +129,12 @@ impl Refusal {
     /// The answer. What is nobody's business but ours is logged in full and answered with the request's id.
     pub(crate) fn answer(self, context: &Context, now: Timestamp) -> Response {
         let status = self.status();
-        // Longer than anybody waits for an answer: nothing comes of asking again at once.
-        let later = matches!(self, Self::NoCapacity { .. }).then_some([(RETRY_AFTER, "300")]);
+        let later = match self {
+            // Longer than anybody waits for an answer: nothing comes of asking again at once.
+            Self::NoCapacity { .. } => Some([(RETRY_AFTER, "300")]),
+            Self::Busy(_) => Some([(RETRY_AFTER, "1")]),
+            _ => None,
+        };
         let reason = if status == StatusCode::INTERNAL_SERVER_ERROR {
             error!(error = %Chain(&self), "a request failed");
             format!("the request failed for a reason that was recorded; its id is {}", context.request_id())
@@ -131,7 +146,7 @@ impl Refusal {
             kind: "Error".to_owned(),
             status: number,
             id: number.to_string(),
-            href: format!("{}/errors/{number}", BASES[0]),
+            href: format!("{}/errors/{number}", links::base()),
             code: format!("CLUSTERS-MGMT-{number}"),
             reason,
             operation_id: context.request_id().to_owned(),
@@ -151,4 +166,29 @@ impl From<pilothouse_store::Error> for Refusal {
 /// An id that is none is the id of nothing.
 pub(crate) fn cluster_id(text: &str) -> Result<pilothouse_clusters_service_api::ClusterId, Refusal> {
     text.parse().map_err(|_: InvalidId| Refusal::cluster_not_found(text))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn what_may_work_when_it_is_tried_again_says_so_and_when() {
+        let context = Context::new(Duration::from_secs(1));
+        for (refusal, status, later) in [
+            (Refusal::Busy("cluster `x`".to_owned()), 503, Some("1")),
+            (
+                Refusal::NoCapacity { region: "here".to_owned(), why: "full".to_owned(), is_full: true },
+                503,
+                Some("300"),
+            ),
+            (Refusal::Conflict("it is there".to_owned()), 409, None),
+        ] {
+            let answer = refusal.answer(&context, Timestamp::UNIX_EPOCH);
+            let found = answer.headers().get(RETRY_AFTER).map(|value| value.to_str().unwrap());
+            assert_eq!((answer.status().as_u16(), found), (status, later));
+        }
+    }
 }

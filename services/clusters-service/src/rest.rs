@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use axum::body::Bytes;
 use axum::extract::{Path, RawQuery, Request, State};
-use axum::middleware::map_request;
+use axum::middleware::{Next, from_fn, map_request};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::get;
-use axum::{Extension, Json, Router};
+use axum::{Extension, Router};
+use http::header::CONTENT_TYPE;
 use http::uri::PathAndQuery;
 use http::{StatusCode, Uri};
 use pilothouse_clusters_service_api::{BASES, ListQuery};
@@ -18,12 +19,15 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::clusters::{Clusters, Mode};
+use crate::error::Impossible;
+use crate::links;
 use crate::refusal::Refusal;
 
 mod break_glass_credentials;
 mod clusters;
 mod events;
 mod external_auths;
+mod mode;
 mod node_pools;
 mod provision_shards;
 mod upgrade_policies;
@@ -49,6 +53,8 @@ pub(crate) fn router(rest: Rest, stack: Stack) -> Router {
         .route("/clusters/{cluster}/hypershift", get(clusters::hypershift))
         .route("/clusters/{cluster}/provision_shard", get(provision_shards::of_cluster))
         .route("/clusters/{cluster}/inflight_checks", get(clusters::inflight_checks))
+        .route("/clusters/{cluster}/inflight_checks/{check}", get(clusters::inflight_check))
+        .route("/clusters/{cluster}/autoscaler", get(clusters::autoscaler))
         .merge(upgrades("/clusters/{cluster}/control_plane_upgrade_policies"))
         // What they are called where there is nothing but clusters to upgrade.
         .merge(upgrades("/clusters/{cluster}/upgrade_policies"))
@@ -96,6 +102,7 @@ pub(crate) fn router(rest: Rest, stack: Stack) -> Router {
     let router = Router::new().nest(BASES[0], paths.clone().merge(credentials)).nest(BASES[1], paths);
     let router =
         router.fallback(no_such_path).method_not_allowed_fallback(method_not_allowed).with_state(rest);
+    let router = router.layer(from_fn(with_links));
     // Around everything, because a path has to be put in order before it is routed.
     Router::new().fallback_service(stack.around(router)).layer(map_request(collapse_slashes))
 }
@@ -114,6 +121,11 @@ async fn no_such_path(State(rest): Shared, Extension(context): Extension<Context
 
 async fn method_not_allowed(State(rest): Shared, Extension(context): Extension<Context>) -> Response {
     rest.refuse(&context, Refusal::Method)
+}
+
+async fn with_links(request: Request, next: Next) -> Response {
+    let path = request.uri().path().to_owned();
+    links::below(&path, next.run(request)).await
 }
 
 /// People put an `href`, which begins with a slash, behind an address that ends with one.
@@ -152,7 +164,10 @@ impl Rest {
         outcome: Result<T, Refusal>,
     ) -> Response {
         match outcome {
-            Ok(value) => (status, Json(value)).into_response(),
+            Ok(value) => match links::written(&value, links::base()) {
+                Ok(body) => (status, [(CONTENT_TYPE, "application/json")], body).into_response(),
+                Err(_) => self.refuse(context, Impossible("an answer has no JSON form").into()),
+            },
             Err(refusal) => self.refuse(context, refusal),
         }
     }
@@ -187,11 +202,6 @@ fn list_query(query: Option<&str>) -> Result<ListQuery, Refusal> {
         }
     }
     Ok(wanted)
-}
-
-fn mode(query: Option<&str>) -> Mode {
-    let dry = pairs(query).iter().any(|(name, value)| name == "dryRun" && value == "true");
-    if dry { Mode::DryRun } else { Mode::Create }
 }
 
 fn created(mode: Mode) -> StatusCode {

@@ -72,6 +72,8 @@ pub(crate) enum Subject {
     Shards,
     NodePools,
     UpgradePolicies,
+    Credentials,
+    ExternalAuths,
 }
 
 /// The fields of clusters that can be searched by and sorted by. Below `properties` any name may stand.
@@ -136,6 +138,14 @@ const OF_UPGRADE_POLICIES: &[&[&str]] = &[
     &["state", "value"],
 ];
 
+/// The fields of administrators' credentials. None of them lets anybody in.
+const OF_CREDENTIALS: &[&[&str]] =
+    &[&["id"], &["username"], &["status"], &["expiration_timestamp"], &["revocation_timestamp"]];
+
+/// The fields of external auths.
+const OF_EXTERNAL_AUTHS: &[&[&str]] =
+    &[&["id"], &["creation_timestamp"], &["issuer", "url"], &["status", "state", "value"]];
+
 impl Expression {
     /// Reads a search.
     pub(crate) fn parse(text: &str, subject: Subject) -> Result<Self, SyntaxError> {
@@ -191,6 +201,8 @@ impl Subject {
             Self::Shards => OF_SHARDS,
             Self::NodePools => OF_NODE_POOLS,
             Self::UpgradePolicies => OF_UPGRADE_POLICIES,
+            Self::Credentials => OF_CREDENTIALS,
+            Self::ExternalAuths => OF_EXTERNAL_AUTHS,
         }
     }
 

@@ -1,15 +1,17 @@
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use futures::future::BoxFuture;
 use pilothouse_clusters_service_api::ClusterId;
 use pilothouse_http::{Client, Health, Listener, Stack, Verdict};
 use pilothouse_maestro_api::{RestClient, SourceClient};
 use pilothouse_runtime::reconcile::{Handle, Options};
 use pilothouse_runtime::{Clock, Controller, OnExit, Shutdown, Tasks};
-use pilothouse_store::{Revision, Store};
+use pilothouse_store::{Parts, Revision, Store};
 use prometheus_client::registry::Registry;
+use secrecy::SecretString;
 
 use crate::cloud::Cloud;
 use crate::clusters::Clusters;
@@ -60,8 +62,10 @@ pub struct Service {
     controller: Controller<ClusterController>,
     shards: Controller<ShardController>,
     source: SourceClient,
+    maestro: RestClient,
     connected: Connected,
     began_at: Revision,
+    parts: Arc<Parts>,
 }
 
 /// Asks the controller to look, and shows what it is at. A cheap handle.
@@ -70,7 +74,11 @@ pub struct ControllerHandle(Handle<ClusterId>);
 
 impl Service {
     /// Checks the configuration, binds the port and reads what it needs; nothing runs yet.
-    pub async fn build(config: Config, deps: Deps<'_>) -> Result<Self, Error> {
+    pub fn build(config: Config, deps: Deps<'_>) -> BoxFuture<'_, Result<Self, Error>> {
+        Box::pin(Self::assemble(config, deps))
+    }
+
+    async fn assemble(config: Config, deps: Deps<'_>) -> Result<Self, Error> {
         config.check()?;
         let Deps { store, clock, http, maestro, source, health, registry } = deps;
         let listener = Listener::bind("Clusters Service", &config.listener, &clock).await?;
@@ -80,6 +88,8 @@ impl Service {
         let settings = Settings::of(&config, pull_secret(&config)?);
         let cloud = Cloud::new(http, config.cloud_address()?, config.base_zone()?);
         let config = Arc::new(config);
+        let holder = Parts::holder("clusters-service", config.replica.as_deref());
+        let parts = Arc::new(Parts::new(store.clone(), "clusters-service", holder, config.lease.0));
         let records = Records::try_new(store)?;
         records.shards_ensure(&config.shards, clock.now()).await?;
         let began_at = records.revision().await?;
@@ -95,9 +105,12 @@ impl Service {
             settings,
             clock: clock.clone(),
             metrics: metrics.clone(),
+            parts: parts.clone(),
+            uninspected: Mutex::default(),
         };
         let resync = Options { resync: config.resync.0, ..Options::default() };
-        let shards = ShardController { records, maestro, source: source.clone(), config, clock };
+        let shards =
+            ShardController { records, maestro: maestro.clone(), source: source.clone(), config, clock };
         let connected = Connected::default();
         health.register("clusters-service maestro", subscription_check(connected.clone()));
         Ok(Self {
@@ -108,8 +121,10 @@ impl Service {
             controller: Controller::new("clusters", controller, options),
             shards: Controller::new("shards", shards, resync),
             source,
+            maestro,
             connected,
             began_at,
+            parts,
         })
     }
 
@@ -124,7 +139,11 @@ impl Service {
     }
 
     /// Serves and reconciles until shutdown; returns when drained.
-    pub async fn run(self, shutdown: Shutdown) -> Result<(), Error> {
+    pub fn run(self, shutdown: Shutdown) -> BoxFuture<'static, Result<(), Error>> {
+        Box::pin(self.work(shutdown))
+    }
+
+    async fn work(self, shutdown: Shutdown) -> Result<(), Error> {
         let Self {
             listener,
             http_metrics,
@@ -133,8 +152,10 @@ impl Service {
             controller,
             shards,
             source,
+            maestro,
             connected,
             began_at,
+            parts,
         } = self;
         let tasks = Tasks::new("clusters-service", shutdown.clone());
         let records = clusters.records.clone();
@@ -146,12 +167,19 @@ impl Service {
         tasks.spawn(
             "follow the store",
             OnExit::StopProcess,
-            wakes::follow_store(records, feed, handle, shutdown.clone()),
+            wakes::follow_store(records.clone(), feed, handle, shutdown.clone()),
         );
         tasks.spawn(
             "follow Maestro",
             OnExit::StopProcess,
-            wakes::follow_maestro(source, sleepers, connected, metrics, shutdown.clone()),
+            wakes::follow_maestro(
+                (source, maestro),
+                records.clone(),
+                sleepers,
+                connected,
+                metrics,
+                shutdown.clone(),
+            ),
         );
         let rest = Rest { clusters, shards, shutdown: shutdown.clone() };
         let router = rest::router(rest, Stack::new(http_metrics.clone()));
@@ -161,9 +189,17 @@ impl Service {
             OnExit::StopProcess,
             async move { listener.serve(router, http_metrics, &own).await },
         );
+        tasks.spawn("renew leases", OnExit::Expendable, {
+            let parts = parts.clone();
+            async move {
+                parts.renew().await;
+                Ok(())
+            }
+        });
         shutdown.requested().await;
-        tasks.drain(DRAIN).await?;
-        Ok(())
+        let drained = tasks.drain(DRAIN).await;
+        parts.release_all().await;
+        Ok(drained?)
     }
 }
 
@@ -179,11 +215,10 @@ impl ControllerHandle {
     }
 }
 
-fn pull_secret(config: &Config) -> Result<String, Error> {
-    use secrecy::ExposeSecret as _;
+fn pull_secret(config: &Config) -> Result<SecretString, Error> {
     match &config.pull_secret {
-        Some(file) => Ok(file.read()?.expose_secret().to_owned()),
-        None => Ok(NO_CREDENTIALS.to_owned()),
+        Some(file) => Ok(file.read()?),
+        None => Ok(NO_CREDENTIALS.into()),
     }
 }
 

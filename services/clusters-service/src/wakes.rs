@@ -1,14 +1,16 @@
 //! What wakes the controller: the store, when somebody asked for something, and Maestro, when something was observed.
 //!
 //! Either way an event wakes only the cluster it concerns and carries nothing but its id; the pass looks for itself. What
-//! was missed while a connection was down is made up for by waking every cluster once it stands again.
+//! was missed while a connection was down is made up for by waking every cluster once it stands again, and every one that is
+//! gone and has manifests at Maestro all the same ([`look_for_strays`]).
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures::StreamExt as _;
 use pilothouse_clusters_service_api::ClusterId;
-use pilothouse_maestro_api::{Error as MaestroError, SourceClient, StatusEvent, Subscription};
+use pilothouse_maestro_api::{Error as MaestroError, RestClient, SourceClient, StatusEvent, Subscription};
 use pilothouse_runtime::reconcile::Handle;
 use pilothouse_runtime::{Chain, Policy, Shutdown, TaskError};
 use pilothouse_store::{Error as StoreError, Feed};
@@ -100,7 +102,8 @@ fn is_lost_or_back(entry: Option<&Entry>) -> bool {
 
 /// Follows Maestro until shutdown: subscribes, and subscribes again whenever that breaks.
 pub(crate) async fn follow_maestro(
-    source: SourceClient,
+    (source, maestro): (SourceClient, RestClient),
+    records: Records,
     sleepers: Sleepers,
     connected: Connected,
     metrics: Metrics,
@@ -120,7 +123,10 @@ pub(crate) async fn follow_maestro(
                 // Only now: whatever changed before the subscription stood is found by looking.
                 sleepers.clusters.wake_all();
                 sleepers.shards.wake_all();
-                let ended = read(subscription, &sleepers, &metrics, &shutdown).await;
+                let ended = tokio::select! {
+                    ended = read(subscription, &sleepers, &metrics, &shutdown) => ended,
+                    never = look_for_strays(&maestro, &records, &sleepers.clusters) => match never {},
+                };
                 connected.store(false, Ordering::Relaxed);
                 ended
             }
@@ -132,6 +138,52 @@ pub(crate) async fn follow_maestro(
         wait(delays.next(), &shutdown).await;
     }
     Ok(())
+}
+
+/// Wakes, once, whatever was deleted here and has manifests at Maestro all the same: a request that Maestro took while nobody
+/// here was listening. Its status may have come and gone as well.
+async fn look_for_strays(
+    maestro: &RestClient,
+    records: &Records,
+    clusters: &Handle<ClusterId>,
+) -> std::convert::Infallible {
+    let mut delays = Policy::RECONNECT.delays();
+    loop {
+        match strays(maestro, records).await {
+            Ok(strays) => {
+                for id in strays {
+                    info!(cluster = %id, "Maestro has manifests of a cluster that is gone; looking");
+                    clusters.wake(id);
+                }
+                return std::future::pending().await;
+            }
+            Err(error) => {
+                warn!(error = %Chain(error.as_ref()), "cannot look for manifests of clusters that are gone, trying again");
+                tokio::time::sleep(delays.next().unwrap_or_default()).await;
+            }
+        }
+    }
+}
+
+async fn strays(maestro: &RestClient, records: &Records) -> Result<Vec<ClusterId>, TaskError> {
+    // In this order: whatever is made in between has a record before it has manifests.
+    let marked = maestro.resource_bundle_labels(CLUSTER_ID_LABEL).await?;
+    let (known, _) = records.cluster_list(None).await?;
+    let known: HashSet<_> = known.into_iter().map(|record| record.cluster.id).collect();
+    let marked = marked.iter().filter_map(|id| id.parse().ok());
+    let (mut strays, mut unknown) = (Vec::new(), Vec::new());
+    for id in marked.filter(|id| !known.contains(id)) {
+        if records.cluster_is_gone(&id).await? { strays.push(id) } else { unknown.push(id) }
+    }
+    if let Some(example) = unknown.first() {
+        warn!(
+            clusters = unknown.len(),
+            %example,
+            "Maestro has manifests of clusters that were never deleted here, and have no record; they are left alone: see whether \
+             the database is this region's and whole"
+        );
+    }
+    Ok(strays)
 }
 
 async fn read(

@@ -5,8 +5,8 @@ use serde::de::DeserializeOwned;
 use url::Url;
 
 use crate::{
-    BASES, Cluster, ClusterId, ClusterUpdate, Cursor, Error, ErrorBody, Event, InflightCheck, List,
-    ListQuery, NewCluster, NewNodePool, NodePool, NodePoolId, NodePoolUpdate, ReleaseVersion, watch,
+    BASES, Cluster, ClusterId, ClusterUpdate, Cursor, Error, ErrorBody, Event, InflightCheck, LeftBehind,
+    List, ListQuery, NewCluster, NewNodePool, NodePool, NodePoolId, NodePoolUpdate, ReleaseVersion, watch,
 };
 
 mod break_glass_credentials;
@@ -114,6 +114,14 @@ impl Client {
         accepted(self.call(Method::DELETE, &["clusters", id.as_str()]).context(context).send().await?).await
     }
 
+    /// Deletes a cluster without waiting for its management cluster, if that is lost or has had its time. The answer is what
+    /// may be left there.
+    pub async fn cluster_abandon(&self, context: &Context, id: &ClusterId) -> Result<LeftBehind, Error> {
+        let mut url = self.url(&["clusters", id.as_str()]);
+        url.set_query(Some("best_effort=true"));
+        read(self.http.call(Method::DELETE, url).context(context).send().await?).await
+    }
+
     /// Creates a node pool, or finds the one that the same operation created before.
     pub async fn node_pool_create(
         &self,
@@ -195,7 +203,8 @@ impl Client {
 
     /// Follows all clusters and what belongs to them: from a cursor, or from the beginning with everything there is.
     ///
-    /// The stream ends when the connection does: watch again from the last cursor seen.
+    /// The stream ends when the connection does, with [`Error::Silent`] when nothing is heard for several times
+    /// [`HEARTBEAT`](crate::HEARTBEAT): watch again from the last cursor seen.
     ///
     /// # Errors
     ///

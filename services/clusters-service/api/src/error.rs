@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use http::StatusCode;
 use jiff::Timestamp;
 use pilothouse_http::CallError;
@@ -28,6 +30,9 @@ pub enum Error {
         #[source]
         source: Option<serde_json::Error>,
     },
+    /// Nothing came on a watch for so long that nobody can be there any more.
+    #[error("Clusters Service has said nothing for {} s on a watch", .0.as_secs_f32())]
+    Silent(Duration),
     /// The client was given an address that cannot be a base.
     #[error("`{0}` is not an address that Clusters Service could have")]
     Address(String),
@@ -73,7 +78,7 @@ impl Error {
     pub fn body(&self) -> Option<&ErrorBody> {
         match self {
             Self::Refused(body) => Some(body),
-            Self::Unreachable(_) | Self::Unreadable { .. } | Self::Address(_) => None,
+            Self::Unreachable(_) | Self::Unreadable { .. } | Self::Silent(_) | Self::Address(_) => None,
         }
     }
 
@@ -102,7 +107,8 @@ impl Error {
         self.has_status(StatusCode::BAD_REQUEST)
     }
 
-    /// Whether no management cluster of the region can take another cluster. Somebody has to make room.
+    /// Whether no management cluster of the region can take another cluster, and that will not pass: somebody has to make
+    /// room.
     pub fn is_out_of_capacity(&self) -> bool {
         self.has_status(StatusCode::SERVICE_UNAVAILABLE)
             && self.details().iter().any(|detail| detail.target == PROVISION_SHARD)
@@ -113,8 +119,8 @@ impl Error {
         match self {
             Self::Refused(_) if self.is_out_of_capacity() => false,
             Self::Refused(body) => body.status == 429 || body.status >= 500,
-            Self::Unreachable(_) => true,
-            Self::Unreadable { status, .. } => status.is_server_error(),
+            // Whoever stands between us and the service says nothing about the request, whatever the status.
+            Self::Unreachable(_) | Self::Unreadable { .. } | Self::Silent(_) => true,
             Self::Address(_) => false,
         }
     }

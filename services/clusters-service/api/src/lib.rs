@@ -21,6 +21,7 @@ mod event;
 mod external_auth;
 mod id;
 mod inflight_check;
+mod left_behind;
 mod list;
 mod node_pool;
 pub mod properties;
@@ -56,6 +57,7 @@ pub use external_auth::{
 };
 pub use id::{BreakGlassCredentialId, ClusterId, ExternalAuthId, InvalidId, NodePoolId};
 pub use inflight_check::{InflightCheck, InflightCheckState};
+pub use left_behind::{LeftBehind, LeftBehindObject};
 pub use list::{List, ListQuery};
 pub use node_pool::{
     Autoscaling, AzureNodePool, EncryptionAtHost, ManagementUpgrade, NewNodePool, NodePool, NodePoolState,
@@ -76,6 +78,7 @@ pub use upgrade_policy::{
     NewUpgradePolicy, UpgradePolicy, UpgradePolicyState, UpgradePolicyStateValue, UpgradePolicyUpdate,
 };
 pub use version::Version;
+pub use watch::HEARTBEAT;
 
 /// Where the API begins. Ids and answers are the same below both.
 pub const BASES: [&str; 2] = ["/api/clusters_mgmt/v1", "/api/aro_hcp/v1alpha1"];

@@ -8,7 +8,7 @@ use pilothouse_http::Context;
 use pilothouse_store::Decision;
 
 use super::update::cluster_error;
-use super::{Clusters, Mode, list, taken};
+use super::{Clusters, Mode, list, searched, taken};
 use crate::admission;
 use crate::record::{ClusterRecord, Deletion, ExternalAuthRecord};
 use crate::refusal::Refusal;
@@ -66,12 +66,9 @@ impl Clusters {
         query: ListQuery,
     ) -> Result<List<ExternalAuth>, Refusal> {
         let record = self.cluster_record(cluster).await?;
-        if query.search.is_some() || query.order.is_some() {
-            let problem = "external auths are listed by their cluster only".to_owned();
-            return Err(Refusal::Query { name: "search", problem });
-        }
+        let expression = searched(&query, Subject::ExternalAuths)?;
         let all = record.external_auths.into_iter().map(|record| record.external_auth);
-        list("ExternalAuthList", all, None, &query, Subject::Clusters)
+        list("ExternalAuthList", all, expression.as_ref(), &query, Subject::ExternalAuths)
     }
 
     /// Asks for an external auth to be changed. The same operation again changes nothing.
@@ -103,9 +100,10 @@ impl Clusters {
         &self,
         cluster: &ClusterId,
         id: &ExternalAuthId,
+        mode: Mode,
     ) -> Result<(), Refusal> {
         let now = self.clock.now();
-        let deleted = self.external_auth_change(cluster, Mode::Create, |record| {
+        let deleted = self.external_auth_change(cluster, mode, |record| {
             let found = found(record, id)?;
             if found.deletion.is_some() {
                 return Ok((found.external_auth.clone(), Decision::Keep));

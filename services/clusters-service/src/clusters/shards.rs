@@ -6,13 +6,13 @@ use pilothouse_clusters_service_api::{
 };
 use pilothouse_store::{Conflict, Decision, Error as StoreError};
 
-use super::{Clusters, list};
+use super::{Clusters, Mode, list, searched};
 use crate::config::Shard;
-use crate::placement;
-use crate::record::{ClusterRecord, ShardRecord};
+use crate::placement::{self, Nowhere};
+use crate::record::{ClusterRecord, ShardRecord, Usage};
 use crate::records::{COUNTS, NotCreated, Seats};
 use crate::refusal::Refusal;
-use crate::search::{Expression, Subject};
+use crate::search::Subject;
 
 /// The longest name that is also a label of Kubernetes.
 const LONGEST_ID: usize = 63;
@@ -40,7 +40,9 @@ impl Clusters {
         let chosen = placement::choose(all.iter().map(|seats| (&seats.shard.value, seats.usage())));
         let chosen = match chosen {
             Ok(shard) => shard.shard.id.clone(),
-            Err(why) => return Err(Refusal::NoCapacity { region: self.config.region.clone(), why }),
+            Err(Nowhere { why, is_full }) => {
+                return Err(Refusal::NoCapacity { region: self.config.region.clone(), why, is_full });
+            }
         };
         record.shard.clone_from(&chosen);
         let mut all = all.into_iter();
@@ -56,21 +58,24 @@ impl Clusters {
 
     pub(crate) async fn shard_get(&self, id: &str) -> Result<ProvisionShard, Refusal> {
         match self.records.seats_get(id).await? {
-            Some(seats) => Ok(self.shown(&seats)),
+            Some(seats) => Ok(self.shown(&seats.shard.value, seats.usage())),
             None => Err(Refusal::shard_not_found(id)),
         }
     }
 
     pub(crate) async fn shard_list(&self, query: &ListQuery) -> Result<List<ProvisionShard>, Refusal> {
-        let search = query.search.as_deref().filter(|text| !text.trim().is_empty());
-        let expression = search.map(|text| Expression::parse(text, Subject::Shards)).transpose()?;
+        let expression = searched(query, Subject::Shards)?;
         let all = self.records.seats_list().await?;
-        let shown = all.iter().map(|seats| self.shown(seats));
+        let shown = all.iter().map(|seats| self.shown(&seats.shard.value, seats.usage()));
         list("ProvisionShardList", shown, expression.as_ref(), query, Subject::Shards)
     }
 
     /// Makes a management cluster known.
-    pub(crate) async fn shard_create(&self, new: NewProvisionShard) -> Result<ProvisionShard, Refusal> {
+    pub(crate) async fn shard_create(
+        &self,
+        new: NewProvisionShard,
+        mode: Mode,
+    ) -> Result<ProvisionShard, Refusal> {
         let record = self.shard_admit(new)?;
         let consumer = &record.shard.consumer;
         let others = self.records.seats_list().await?;
@@ -80,11 +85,14 @@ impl Clusters {
                 "consumer `{consumer}` is provision shard `{id}` already"
             )));
         }
+        let exists = || Refusal::Conflict(format!("provision shard `{}` exists", record.shard.id));
+        if mode == Mode::DryRun {
+            let known = others.iter().any(|seats| seats.shard.value.shard.id == record.shard.id);
+            return if known { Err(exists()) } else { Ok(self.shown(&record, Usage::default())) };
+        }
         match self.records.shard_create(&record).await {
             Ok(()) => self.shard_get(&record.shard.id).await,
-            Err(StoreError::Conflict(Conflict::Exists { .. })) => {
-                Err(Refusal::Conflict(format!("provision shard `{}` exists", record.shard.id)))
-            }
+            Err(StoreError::Conflict(Conflict::Exists { .. })) => Err(exists()),
             Err(error) => Err(error.into()),
         }
     }
@@ -127,10 +135,17 @@ impl Clusters {
         &self,
         id: &str,
         update: &ProvisionShardUpdate,
+        mode: Mode,
     ) -> Result<ProvisionShard, Refusal> {
         known(update.status.unwrap_or_default())?;
-        if self.records.shard_get(id).await?.is_none() {
+        let Some(seats) = self.records.seats_get(id).await? else {
             return Err(Refusal::shard_not_found(id));
+        };
+        if mode == Mode::DryRun {
+            let usage = seats.usage();
+            let mut record = seats.shard.value;
+            record.change(update);
+            return Ok(self.shown(&record, usage));
         }
         let updated = self
             .records
@@ -143,7 +158,7 @@ impl Clusters {
     }
 
     /// Forgets a management cluster, once it has no clusters.
-    pub(crate) async fn shard_delete(&self, id: &str) -> Result<(), Refusal> {
+    pub(crate) async fn shard_delete(&self, id: &str, mode: Mode) -> Result<(), Refusal> {
         let Some(seats) = self.records.seats_get(id).await? else {
             return Err(Refusal::shard_not_found(id));
         };
@@ -160,6 +175,9 @@ impl Clusters {
             );
             return Err(Refusal::Conflict(reason));
         }
+        if mode == Mode::DryRun {
+            return Ok(());
+        }
         // What asks it whether it is there goes first.
         let updated = self.records.shard_update(id, |record| {
             if record.removing {
@@ -174,8 +192,7 @@ impl Clusters {
         }
     }
 
-    fn shown(&self, seats: &Seats) -> ProvisionShard {
-        let record = &seats.shard.value;
+    fn shown(&self, record: &ShardRecord, usage: Usage) -> ProvisionShard {
         let shard = &record.shard;
         let description = match (record.out_of_reach(), record.health.last_heard) {
             (Some(reason), _) => reason,
@@ -202,7 +219,7 @@ impl Clusters {
             work_namespace: shard.work_namespace.clone(),
             creation_timestamp: Some(record.created_at),
             capacity: record.capacity(),
-            clusters: seats.usage().clusters,
+            clusters: usage.clusters,
             health: ShardHealth {
                 state: record.health.state,
                 last_heard: record.health.last_heard,

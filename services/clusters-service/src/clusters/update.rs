@@ -1,11 +1,14 @@
 //! Changes of clusters.
 
-use pilothouse_clusters_service_api::{Cluster, ClusterId, ClusterUpdate};
+use jiff::Timestamp;
+use pilothouse_clusters_service_api::{Cluster, ClusterId, ClusterUpdate, NodePool};
 use pilothouse_http::Context;
 use pilothouse_store::{Conflict, Decision, Error as StoreError};
 
 use super::{Clusters, Mode};
 use crate::admission;
+use crate::config::Config;
+use crate::record::{ClusterRecord, Origin};
 use crate::refusal::Refusal;
 
 impl Clusters {
@@ -18,39 +21,90 @@ impl Clusters {
         mode: Mode,
     ) -> Result<Cluster, Refusal> {
         let origin = admission::origin(&mut update.properties, context.correlation_id());
-        let record = self.cluster_record(id).await?;
         let node_pools = self.records.node_pool_list(id).await?;
         let node_pools: Vec<_> = node_pools.into_iter().map(|stored| stored.value.node_pool).collect();
-        let update = admission::cluster_update(update, &record.cluster, &node_pools, &self.config)?;
         let now = self.clock.now();
-        let mut going = false;
-        let mut preview = None;
+        let mut outcome = Err(Refusal::cluster_not_found(id.as_str()));
         let updated = self.records.cluster_update(id, |record| {
-            going = record.deletion.is_some();
-            let mut after = record.clone();
-            if going || !after.change(&update, &origin, now) {
-                return Decision::Keep;
-            }
-            if mode == Mode::DryRun {
-                preview = Some(after.cluster);
-                return Decision::Keep;
-            }
-            *record = after;
-            Decision::Write
+            let admitted = changed(record, &update, &node_pools, &self.config, &origin, now);
+            let (shown, decision) = match admitted {
+                Ok(Some(after)) if mode == Mode::Create => {
+                    *record = after;
+                    (Ok(record.cluster.clone()), Decision::Write)
+                }
+                Ok(after) => (Ok(after.as_ref().unwrap_or(record).cluster.clone()), Decision::Keep),
+                Err(refusal) => (Err(refusal), Decision::Keep),
+            };
+            outcome = shown;
+            decision
         });
-        let record = updated.await.map_err(|error| cluster_error(error, id))?;
-        if going {
-            return Err(Refusal::Conflict(format!(
-                "cluster `{id}` is being deleted; it is not changed any more"
-            )));
-        }
-        Ok(preview.unwrap_or(record.cluster))
+        updated.await.map_err(|error| cluster_error(error, id))?;
+        outcome
     }
+}
+
+/// The record with a change in it; `None` if there is nothing to change.
+///
+/// What is allowed is judged by the record that is changed, whatever it has become since the request came: two that ask for
+/// different versions at once must not bring a control plane back.
+fn changed(
+    record: &ClusterRecord,
+    update: &ClusterUpdate,
+    node_pools: &[NodePool],
+    config: &Config,
+    origin: &Origin,
+    now: Timestamp,
+) -> Result<Option<ClusterRecord>, Refusal> {
+    let update = admission::cluster_update(update.clone(), &record.cluster, node_pools, config)?;
+    if record.deletion.is_some() {
+        let id = &record.cluster.id;
+        return Err(Refusal::Conflict(format!(
+            "cluster `{id}` is being deleted; it is not changed any more"
+        )));
+    }
+    let mut after = record.clone();
+    Ok(after.change(&update, origin, now).then_some(after))
 }
 
 pub(super) fn cluster_error(error: StoreError, id: &ClusterId) -> Refusal {
     match error {
         StoreError::Conflict(Conflict::Missing { .. }) => Refusal::cluster_not_found(id.as_str()),
         error => error.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pilothouse_clusters_service_api::{Azure, NewCluster, Version};
+
+    use super::*;
+
+    #[test]
+    fn a_version_is_judged_by_the_record_that_is_changed_and_not_by_one_that_was_read_before() {
+        let (config, now) = (Config::default(), Timestamp::UNIX_EPOCH);
+        let new = NewCluster {
+            name: "first".into(),
+            version: Version::of_number("4.20.3"),
+            azure: Azure {
+                subscription_id: "11111111-2222-3333-4444-555555555555".into(),
+                resource_group_name: "group".into(),
+                resource_name: "first".into(),
+                managed_resource_group_name: "managed".into(),
+                ..Azure::default()
+            },
+            ..NewCluster::default()
+        };
+        let id = "0123456789abcdefghijklmnopqrstuv".parse().unwrap();
+        let cluster = admission::cluster(new, id, &config, now).unwrap();
+        let read = ClusterRecord::new(cluster, Origin::default());
+        let to = |version: &str, record: &ClusterRecord| {
+            let version = Some(Version::of_number(version));
+            let update = ClusterUpdate { version, ..ClusterUpdate::default() };
+            changed(record, &update, &[], &config, &Origin::default(), now)
+        };
+        let newer = to("4.21.0", &read).unwrap().expect("a change");
+        assert!(to("4.20.5", &read).unwrap().is_some());
+        let refusal = to("4.20.5", &newer).unwrap_err().to_string();
+        assert!(refusal.contains("cannot go back"), "{refusal}");
     }
 }

@@ -130,9 +130,14 @@ impl Clusters {
     }
 
     /// Takes back an upgrade that has not begun; forgets one that is over.
-    pub(crate) async fn upgrade_policy_delete(&self, of: &Upgraded, id: &str) -> Result<(), Refusal> {
+    pub(crate) async fn upgrade_policy_delete(
+        &self,
+        of: &Upgraded,
+        id: &str,
+        mode: Mode,
+    ) -> Result<(), Refusal> {
         let now = self.clock.now();
-        let deleted = self.upgrade_policies_change(of, Mode::Create, |found| {
+        let deleted = self.upgrade_policies_change(of, mode, |found| {
             let record = found.policies.find_mut(id).ok_or_else(|| not_found(id))?;
             if record.is_under_way() {
                 let reason = format!("upgrade `{id}` has begun, and there is no way back");

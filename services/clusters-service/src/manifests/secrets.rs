@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{Namespace, Secret};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use secrecy::ExposeSecret as _;
 use serde_json::Value;
 
 use super::{Names, NotWritten, Settings, metadata};
@@ -22,7 +23,7 @@ pub(super) fn manifests(
         names,
         &names.pull_secret(),
         "kubernetes.io/dockerconfigjson",
-        (".dockerconfigjson", &settings.pull_secret),
+        (".dockerconfigjson", settings.pull_secret.expose_secret()),
     );
     let mut manifests = vec![serde_json::to_value(&namespace)?, serde_json::to_value(&pull_secret)?];
     if let Some(key) = &settings.ssh_public_key {

@@ -9,7 +9,7 @@ use crate::record::ExternalAuthRecord;
 
 fn cluster(settings: Value) -> ClusterRecord {
     let mut body = json!({"name": "first", "domain_prefix": "first", "version": {"id": "openshift-v4.20.3"},
-        "azure": {"subscription_id": "s", "resource_group_name": "g", "resource_name": "first",
+        "azure": {"subscription_id": "11111111-2222-3333-4444-555555555555", "resource_group_name": "g", "resource_name": "first",
                   "managed_resource_group_name": "m"}});
     for (name, value) in settings.as_object().unwrap() {
         match (name.as_str(), value.as_object()) {
@@ -31,7 +31,7 @@ fn inside(work: &Work, kind: &str) -> Vec<Value> {
 
 fn hosted_cluster(record: &ClusterRecord) -> (Value, Work) {
     let config = Config::default();
-    let work = cluster_work(record, &config.shards[0], &Settings::of(&config, "{}".to_owned())).unwrap();
+    let work = cluster_work(record, &config.shards[0], &Settings::of(&config, "{}".into())).unwrap();
     (inside(&work, "HostedCluster")[0]["spec"].clone(), work)
 }
 
@@ -135,7 +135,7 @@ fn machines_are_described_as_far_as_they_were() {
         let pool =
             admission::node_pool(new, &record.cluster, &Config::default(), Timestamp::UNIX_EPOCH).unwrap();
         let config = Config::default();
-        let settings = Settings::of(&config, "{}".to_owned());
+        let settings = Settings::of(&config, "{}".into());
         let pool = NodePoolRecord::new(pool, Origin::default());
         let work = node_pool_work(&record, &pool, &config.shards[0], &settings).unwrap();
         inside(&work, "NodePool")[0]["spec"].clone()

@@ -21,6 +21,7 @@ const UPDATE_TIMEOUT: &str = "ClusterUpdateTimeout";
 
 pub(super) fn plan(world: &World<'_>) -> Result<Plan, NotWritten> {
     let mut plan = Plan::unchanged(world);
+    let begun = upgrades::begin(world, &mut plan);
     if !world.cluster.cloud_prepared {
         // What can go without the cloud must not wait for it.
         external_auths::wait_for_cluster(world, &mut plan);
@@ -28,9 +29,12 @@ pub(super) fn plan(world: &World<'_>) -> Result<Plan, NotWritten> {
         prepare_cloud(world, &mut plan);
         return Ok(plan);
     }
-    if upgrades::begin(world, &mut plan) {
+    if begun {
         plan.again = true;
         return Ok(plan);
+    }
+    if !world.missing.is_empty() {
+        plan.actions.push(Action::RestoreCloud);
     }
     plan.cluster.cluster.status.dns_ready = true;
     let work = manifests::cluster_work(world.cluster, world.shard, world.settings)?;

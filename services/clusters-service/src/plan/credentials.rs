@@ -10,8 +10,8 @@ use serde_json::Value;
 
 use super::{Action, Plan, World, plus};
 use crate::manifests::{
-    self, AUTHORITIES_FEEDBACK, CERTIFICATE_FEEDBACK, NotWritten, REVOCATION_FEEDBACK, SERVER_FEEDBACK,
-    SERVER_NAME_FEEDBACK,
+    self, AUTHORITIES_FEEDBACK, CERTIFICATE_FEEDBACK, CREDENTIAL_LIFETIME, NotWritten, REVOCATION_FEEDBACK,
+    SERVER_FEEDBACK, SERVER_NAME_FEEDBACK,
 };
 use crate::observed::{Bundle as Posted, Report};
 use crate::record::{CredentialRecord, Signed};
@@ -32,8 +32,7 @@ pub(super) fn plan(world: &World<'_>, plan: &mut Plan) -> Result<(), NotWritten>
                     clear(world, plan, index);
                 }
             }
-            Status::Issued => guard(world, plan, index),
-            Status::AwaitingRevocation => clear(world, plan, index),
+            Status::Issued | Status::AwaitingRevocation => guard(world, plan, index),
             _ => sweep(world, plan, index),
         }
     }
@@ -58,8 +57,15 @@ pub(super) fn remove(world: &World<'_>, plan: &mut Plan) -> bool {
 /// Has a request signed.
 fn issue(world: &World<'_>, plan: &mut Plan, index: usize) -> Result<(), NotWritten> {
     let record = &world.credentials[index];
-    let work = manifests::credential_work(world.cluster, record, world.shard, world.settings)?;
-    let posted = world.ensure(plan, work);
+    // Whatever is signed now would be of the signer that goes.
+    let limit = world.deadlines.credential.0;
+    let is_early = world.cluster.is_revoking_in_time(limit, world.now);
+    let posted = if is_early {
+        None
+    } else {
+        let work = manifests::credential_work(world.cluster, record, world.shard, world.settings)?;
+        world.ensure(plan, work)
+    };
     let request = posted.map(|bundle| bundle.nested_report("CertificateSigningRequest")).unwrap_or_default();
     let approval = posted.map(|bundle| bundle.nested_report("CertificateSigningRequestApproval"));
     let approval = approval.unwrap_or_default();
@@ -86,8 +92,11 @@ fn issue(world: &World<'_>, plan: &mut Plan, index: usize) -> Result<(), NotWrit
         }
         None => {}
     }
-    let waiting = waiting_for(posted, &request, &approval);
-    let deadline = plus(record.created_at, world.deadlines.credential.0);
+    let waiting = match is_early {
+        true => "step 6: waiting for the cluster's signer to be replaced".to_owned(),
+        false => waiting_for(posted, &request, &approval),
+    };
+    let deadline = plus(record.created_at, limit);
     if world.now >= deadline {
         let remedy = "look at the HostedCluster and its API servers, and request another";
         after.end(Status::Failed, format!("not issued by {deadline}; {waiting}; {remedy}"), world.now);
@@ -131,15 +140,18 @@ fn waiting_for(posted: Option<&Posted>, request: &Report, approval: &Report) -> 
     format!("step 9: waiting for the cluster's signer: {words}")
 }
 
-/// What was signed is here, so the request goes: where nobody cleans up, requests would be signed over and over again.
+/// What was signed is here, so the request goes: where nobody cleans up, requests would be signed over and over again. What is
+/// to be revoked opens nothing after its time either, whether or not that was seen before.
 fn guard(world: &World<'_>, plan: &mut Plan, index: usize) {
     clear(world, plan, index);
     let record = &world.credentials[index];
-    if record.has_expired(world.now) {
-        let end = record.credential.expiration_timestamp.unwrap_or(world.now);
+    // One that was not signed when its revocation was asked for may have been since, and nobody was told.
+    let end = record.credential.expiration_timestamp;
+    let end = end.unwrap_or_else(|| plus(record.created_at, CREDENTIAL_LIFETIME));
+    if world.now >= end {
         plan.credentials[index].end(Status::Expired, "its time is over; request another", end);
         plan.look_again_at(plus(end, SHOWN));
-    } else if let Some(end) = record.credential.expiration_timestamp {
+    } else {
         plan.look_again_at(end);
     }
 }
@@ -169,23 +181,31 @@ fn sweep(world: &World<'_>, plan: &mut Plan, index: usize) {
     }
 }
 
-/// Has the signer replaced, and believes that when it was seen.
+/// Has the signer replaced, and believes that when it was seen. One that takes too long goes on, because what was issued may
+/// still open the cluster; it says so, and others may be asked for meanwhile. It ends when all of that is over by itself.
 fn revoke(world: &World<'_>, plan: &mut Plan) -> Result<(), NotWritten> {
     let id = &world.cluster.cluster.id;
     let awaiting = |record: &CredentialRecord| record.credential.status == Status::AwaitingRevocation;
     // Whatever was to be signed is not signed any more, or by the signer that goes.
     let cleared = plan.credentials.iter().filter(|record| awaiting(record)).all(|record| record.cleared);
+    let awaited = plan.credentials.iter().any(awaiting);
     let mut left = Vec::new();
     for revocation in &world.cluster.revocations {
         let mut revocation = revocation.clone();
-        if revocation.done {
-            // What is done needs no work any more.
+        let moot = plus(revocation.requested_at, CREDENTIAL_LIFETIME);
+        if revocation.done || (!awaited && world.now >= moot) {
+            // What is done needs no work any more, nor does what comes too late for everything that it was about.
             if !world.removed(plan, &manifests::revocation_work_name(id, &revocation.id)) {
                 left.push(revocation);
             }
             continue;
         }
+        let deadline = plus(revocation.requested_at, world.deadlines.credential.0);
+        let moments = [deadline, moot].into_iter().filter(|moment| world.now < *moment);
+        moments.for_each(|moment| plan.look_again_at(moment));
         if !cleared {
+            let waiting = "step 7: waiting for the management cluster to remove the requests".to_owned();
+            await_revocation(world, plan, deadline, &waiting);
             left.push(revocation);
             continue;
         }
@@ -195,23 +215,51 @@ fn revoke(world: &World<'_>, plan: &mut Plan) -> Result<(), NotWritten> {
         let report = report.unwrap_or_default();
         revocation.done = report.is_true(REVOKED);
         let seen = report.text(REVOCATION_FEEDBACK).and_then(|text| text.parse().ok());
-        for record in plan.credentials.iter_mut().filter(|record| awaiting(record)) {
-            if revocation.done {
-                let moment = seen.unwrap_or(world.now);
+        if revocation.done {
+            let moment = seen.unwrap_or(world.now);
+            // The signer that went has also signed what was asked for when this was overdue. What the new one signs, it signs
+            // later, whenever that was asked for; certificates know seconds only.
+            let first = plus(moment, CREDENTIAL_LIFETIME).as_second();
+            let is_old = |end: Timestamp| end.as_second() < first;
+            let issued = |record: &CredentialRecord| {
+                record.credential.status == Status::Issued
+                    && record.credential.expiration_timestamp.is_none_or(is_old)
+            };
+            let ended = plan.credentials.iter_mut().filter(|record| awaiting(record) || issued(record));
+            for record in ended {
                 record.credential.revocation_timestamp = Some(moment);
                 record.end(Status::Revoked, "every API server was seen to refuse it", world.now);
-            } else {
-                let words = report.problem.clone().or_else(|| report.words(REVOKED));
-                let words = words.unwrap_or_else(|| "the signer has not been replaced yet".to_owned());
-                record.credential.message = format!("step 9: waiting for the cluster's signer: {words}");
             }
+        } else {
+            let words = report.problem.clone().or_else(|| report.words(REVOKED));
+            let words = words.unwrap_or_else(|| "the signer has not been replaced yet".to_owned());
+            let waiting = format!("step 9: waiting for the cluster's signer: {words}");
+            await_revocation(world, plan, deadline, &waiting);
         }
         if revocation.done {
             world.removed(plan, &manifests::revocation_work_name(id, &revocation.id));
             plan.look_again_at(plus(world.now, SHOWN));
+            // Whoever waited for the new signer need not wait for the next event.
+            plan.again = true;
         }
         left.push(revocation);
     }
     plan.cluster.revocations = left;
     Ok(())
+}
+
+/// Says of everything that is to be revoked what that waits for.
+fn await_revocation(world: &World<'_>, plan: &mut Plan, deadline: Timestamp, waiting: &str) {
+    let message = world.waiting(waiting.to_owned());
+    let message = match world.now >= deadline {
+        false => message,
+        true => format!(
+            "overdue; not revoked by {deadline}, it may still open the cluster; {message}; look at the HostedCluster and its API \
+             servers; it is tried until its time is over"
+        ),
+    };
+    let awaiting = |record: &&mut CredentialRecord| record.credential.status == Status::AwaitingRevocation;
+    for record in plan.credentials.iter_mut().filter(awaiting) {
+        record.credential.message.clone_from(&message);
+    }
 }

@@ -2,8 +2,9 @@
 
 use pilothouse_clusters_service_api::ExternalAuthStateValue;
 
-use super::{Plan, World};
+use super::{Plan, World, plus};
 use crate::observed::Report;
+use crate::record::ExternalAuthRecord;
 
 /// What is true of every one that was handed over. The payload's API server knows only its own tokens and certificates.
 const HANDED_OVER: &str = "the management cluster has taken it; the API server of payload `light` does not accept tokens of \
@@ -11,25 +12,28 @@ const HANDED_OVER: &str = "the management cluster has taken it; the API server o
 
 /// Before anything was posted.
 pub(super) fn wait_for_cluster(world: &World<'_>, plan: &mut Plan) {
-    let records = &mut plan.cluster.external_auths;
+    let mut records = std::mem::take(&mut plan.cluster.external_auths);
     records.retain(|record| record.deletion.is_none());
-    for record in records {
-        let waiting = "waiting for its cluster to be handed to a management cluster";
-        record.enter(ExternalAuthStateValue::Installing, waiting, world.now);
+    for record in &mut records {
+        if record.external_auth.status.state.value != ExternalAuthStateValue::Error {
+            let waiting = "waiting for its cluster to be handed to a management cluster".to_owned();
+            wait_for(world, plan, record, ExternalAuthStateValue::Installing, waiting);
+        }
     }
+    plan.cluster.external_auths = records;
 }
 
 /// What the report on the `HostedCluster` as it is wanted now means for them.
 pub(super) fn judge(world: &World<'_>, plan: &mut Plan, hosted: &Report) {
     let taken = hosted.applied && hosted.is_current();
-    let records = &mut plan.cluster.external_auths;
+    let mut records = std::mem::take(&mut plan.cluster.external_auths);
     // The `HostedCluster` that was applied has no word of them any more.
     records.retain(|record| record.deletion.is_none() || !taken);
-    for record in records {
+    for record in &mut records {
         let state = record.external_auth.status.state.value;
         if record.deletion.is_some() {
-            let waiting = "waiting for the management cluster to take it away";
-            record.enter(ExternalAuthStateValue::Uninstalling, waiting, world.now);
+            let waiting = "waiting for the management cluster to take it away".to_owned();
+            wait_for(world, plan, record, ExternalAuthStateValue::Uninstalling, waiting);
         } else if taken && hosted.is_false("ValidConfiguration") {
             let words = hosted.words("ValidConfiguration").unwrap_or_default();
             record.enter(
@@ -49,7 +53,41 @@ pub(super) fn judge(world: &World<'_>, plan: &mut Plan, hosted: &Report) {
                 ExternalAuthStateValue::Updating => ExternalAuthStateValue::Updating,
                 _ => ExternalAuthStateValue::Installing,
             };
-            record.enter(under_way, waiting, world.now);
+            wait_for(world, plan, record, under_way, waiting);
+        }
+    }
+    plan.cluster.external_auths = records;
+}
+
+/// Stays under way until its time is up. One that is to go has no other end: there is nothing to fall back to.
+fn wait_for(
+    world: &World<'_>,
+    plan: &mut Plan,
+    record: &mut ExternalAuthRecord,
+    state: ExternalAuthStateValue,
+    waiting: String,
+) {
+    let waiting = world.waiting(waiting);
+    record.enter(state, waiting.clone(), world.now);
+    let limit = match state {
+        ExternalAuthStateValue::Uninstalling => world.deadlines.delete.0,
+        ExternalAuthStateValue::Updating => world.deadlines.install.0,
+        // It may have to wait for its cluster first.
+        _ => world.deadlines.of_cluster(),
+    };
+    let deadline = plus(record.external_auth.status.state.last_updated_timestamp, limit);
+    if world.now < deadline {
+        plan.look_again_at(deadline);
+        return;
+    }
+    let remedy = "look at the HostedCluster on the management cluster";
+    match state {
+        ExternalAuthStateValue::Uninstalling => {
+            record.enter(state, format!("overdue; {waiting}; {remedy}"), world.now);
+        }
+        _ => {
+            let message = format!("not done by {deadline}; {waiting}; {remedy}");
+            record.enter(ExternalAuthStateValue::Error, message, world.now);
         }
     }
 }

@@ -21,7 +21,7 @@ pub(crate) enum Step {
 impl Step {
     pub(crate) fn of(action: &Action) -> Self {
         match action {
-            Action::PrepareCloud => Self::Cloud,
+            Action::PrepareCloud | Action::RestoreCloud => Self::Cloud,
             Action::Create(_) | Action::Update(..) => Self::Post,
             Action::DeleteBundle(_)
             | Action::DeleteCloud
@@ -109,6 +109,10 @@ pub(crate) fn after_failure(
     if record.cluster.state == ClusterState::Ready {
         // It was made; that something further cannot be posted now does not unmake it.
         record.describe(format!("it was ready before; {} failed: {observed}", step.words()));
+    } else if step == Step::Delete && record.deletion.is_none() {
+        // Something of it is to go, such as a node pool or what a credential was signed with; the cluster itself stays,
+        // and so does what was said of it in error.
+        record.describe(format!("removing what is not needed any more failed; trying again: {observed}"));
     } else if step == Step::Delete {
         let late = if overdue { "overdue; " } else { "" };
         record.enter(ClusterState::Uninstalling, format!("{late}{failure}"), now);

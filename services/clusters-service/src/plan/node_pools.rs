@@ -18,8 +18,7 @@ pub(super) fn wait_for_cluster(world: &World<'_>, plan: &mut Plan) {
             // Nothing was posted for it.
             plan.actions.push(Action::RemoveNodePool(index));
         } else {
-            let waiting = "waiting for its cluster to be handed to a management cluster";
-            plan.node_pools[index].enter(NodePoolStateValue::Pending, waiting, world.now);
+            wait_for(world, plan, index, "waiting for its cluster to be handed to a management cluster");
         }
     }
 }
@@ -36,14 +35,16 @@ pub(super) fn plan(world: &World<'_>, plan: &mut Plan, has_namespace: bool) -> R
             if world.removed(plan, &name) {
                 plan.actions.push(Action::RemoveNodePool(index));
             } else {
-                describe_deletion(world, &mut plan.node_pools[index]);
+                let deadline = describe_deletion(world, &mut plan.node_pools[index]);
+                if world.now < deadline {
+                    plan.look_again_at(deadline);
+                }
             }
             continue;
         }
         let posted = world.bundles.contains_key(&name);
         if !has_namespace && !posted {
-            let waiting = "waiting for the namespace of its cluster";
-            plan.node_pools[index].enter(NodePoolStateValue::Pending, waiting, world.now);
+            wait_for(world, plan, index, "waiting for the namespace of its cluster");
             all_applied = false;
             continue;
         }
@@ -137,9 +138,42 @@ fn waiting_for(report: &Report, current: u32, wanted: u32) -> String {
     format!("step 9: {current} of {wanted} nodes are ready; {words}")
 }
 
-pub(super) fn describe_deletion(world: &World<'_>, record: &mut NodePoolRecord) {
+/// Says what a pool that is to go waits for; answers by when that should be over. Deletion has no other end: there is nothing
+/// to fall back to.
+pub(super) fn describe_deletion(world: &World<'_>, record: &mut NodePoolRecord) -> jiff::Timestamp {
     let waiting = world.waiting("waiting for the management cluster to remove its nodes".to_owned());
-    record.enter(NodePoolStateValue::Uninstalling, waiting, world.now);
+    record.enter(NodePoolStateValue::Uninstalling, waiting.clone(), world.now);
+    let deadline = plus(record.node_pool.status.state.last_updated_timestamp, world.deadlines.delete.0);
+    if world.now >= deadline {
+        let remedy = "look at the NodePool and its machines on the management cluster";
+        record.enter(NodePoolStateValue::Uninstalling, format!("overdue; {waiting}; {remedy}"), world.now);
+    }
+    deadline
+}
+
+/// A pool that waits for its cluster does so no longer than its cluster may take; afterwards it has failed until it is ready.
+fn wait_for(world: &World<'_>, plan: &mut Plan, index: usize, waiting: &str) {
+    let record = &mut plan.node_pools[index];
+    if record.node_pool.status.state.value == NodePoolStateValue::Error {
+        return;
+    }
+    let waiting = world.waiting(waiting.to_owned());
+    record.enter(NodePoolStateValue::Pending, waiting.clone(), world.now);
+    let limit = world.deadlines.of_cluster();
+    let deadline = plus(record.node_pool.status.state.last_updated_timestamp, limit);
+    if world.now < deadline {
+        plan.look_again_at(deadline);
+        return;
+    }
+    let remedy = "look at its cluster, which says what it waits for itself";
+    let failure = Failure {
+        step: 6,
+        component: "services/clusters-service".to_owned(),
+        object: format!("node pool {} of cluster {}", record.node_pool.id, world.cluster.cluster.id),
+        observed: format!("{waiting}; its time is up"),
+        remedy: remedy.to_owned(),
+    };
+    record.enter(NodePoolStateValue::Error, failure.to_string(), world.now);
 }
 
 /// What went wrong, in the words that arrive at whoever asked. The step is that of what was waited for.

@@ -13,6 +13,7 @@ use crate::config::Config;
 use crate::record::{Deletion, Origin};
 
 mod credentials;
+mod deadlines;
 
 /// A world in which actions do what they should at once, and reports are those of a cluster that works.
 struct Model {
@@ -31,7 +32,7 @@ impl Model {
         let config = Config::default();
         let now = Timestamp::UNIX_EPOCH;
         let azure = |name: &str| Azure {
-            subscription_id: "s".into(),
+            subscription_id: "11111111-2222-3333-4444-555555555555".into(),
             resource_group_name: "g".into(),
             resource_name: name.into(),
             managed_resource_group_name: "m".into(),
@@ -49,7 +50,7 @@ impl Model {
         let pool: NewNodePool = serde_json::from_value(json!({"id": "workers", "replicas": 2})).unwrap();
         let pool = admission::node_pool(pool, &cluster, &config, now).unwrap();
         Self {
-            settings: Settings::of(&config, "{}".to_owned()),
+            settings: Settings::of(&config, "{}".into()),
             cluster: ClusterRecord::new(cluster, Origin::default()),
             node_pools: vec![NodePoolRecord::new(pool, Origin::default())],
             credentials: Vec::new(),
@@ -66,6 +67,7 @@ impl Model {
             node_pools: &self.node_pools,
             credentials: &self.credentials,
             bundles: &self.bundles,
+            missing: &[],
             shard: &self.config.shards[0],
             lost: None,
             settings: &self.settings,
@@ -98,6 +100,7 @@ impl Model {
             Action::Create(work) | Action::Update(work, _) => ("post", work.name.clone()),
             Action::DeleteBundle(name) => ("delete", name.clone()),
             Action::PrepareCloud => ("prepare", "cloud".to_owned()),
+            Action::RestoreCloud => ("restore", "cloud".to_owned()),
             Action::DeleteCloud => ("delete", "cloud".to_owned()),
             Action::RemoveNodePool(_) => ("forget", "pool".to_owned()),
             Action::RemoveCredential(_) => ("forget", "credential".to_owned()),
@@ -107,6 +110,7 @@ impl Model {
         self.done.push(format!("{words} {}", name.replace(&id, "ID")));
         match action {
             Action::PrepareCloud => self.cluster.cloud_prepared = true,
+            Action::RestoreCloud => {}
             Action::Create(work) | Action::Update(work, _) => {
                 let report = works(&work.bundle.manifests[0]);
                 let status = serde_json::from_value(report).unwrap();
@@ -405,4 +409,53 @@ fn a_pool_that_is_left_to_scaling_has_no_number_and_keeps_its_minimum() {
         (model.node_pools[0].node_pool.replicas, model.node_pools[0].node_pool.autoscaling),
         (Some(2), None)
     );
+}
+
+#[test]
+fn a_cluster_that_nobody_deletes_stays_in_its_state_when_something_of_it_cannot_be_removed() {
+    let Model { cluster, config, now, .. } = Model::new();
+    let fails = |record: &ClusterRecord| {
+        let late = plus(now, Duration::from_secs(100_000));
+        after_failure(record.clone(), Step::Delete, "Maestro is not there", &config.deadlines, late)
+    };
+    for state in [ClusterState::Installing, ClusterState::Updating, ClusterState::Error, ClusterState::Ready]
+    {
+        let mut before = cluster.clone();
+        before.enter(state, "as it was", now);
+        if state == ClusterState::Error {
+            before.fail("ClusterInstallTimeout", "it took too long".to_owned());
+        }
+        let after = fails(&before);
+        let (found, expected) = (&after.cluster.status, &before.cluster.status);
+        assert_eq!((after.cluster.state, after.since), (state, before.since));
+        assert_eq!(found.provision_error_code, expected.provision_error_code);
+        assert_eq!(found.provision_error_message, expected.provision_error_message);
+        assert!(found.description.contains("Maestro is not there"), "{}", found.description);
+        before.deletion = Some(Deletion { requested_at: now });
+        if state != ClusterState::Ready {
+            assert_eq!(fails(&before).cluster.state, ClusterState::Uninstalling);
+        }
+    }
+}
+
+#[test]
+fn what_is_secret_in_manifests_is_in_no_log() {
+    let mut model = Model::new();
+    model.settings = Settings::of(&model.config, "not to be read".into());
+    model.cluster.cloud_prepared = true;
+    let written = |text: &str| {
+        let bytes = k8s_openapi::ByteString(text.as_bytes().to_vec());
+        serde_json::to_value(bytes).unwrap().as_str().unwrap().to_owned()
+    };
+    let plan = model.plan();
+    let posted = plan.actions.iter().find_map(|action| match action {
+        Action::Create(work) => Some(work.bundle.manifests[0].to_string()),
+        _ => None,
+    });
+    assert!(posted.unwrap().contains(&written("not to be read")));
+    let logged = format!("{:?} {:?}", plan.actions, model.settings);
+    assert!(logged.contains(model.cluster.cluster.id.as_str()), "{logged}");
+    for secret in ["not to be read", &written("not to be read")] {
+        assert!(!logged.contains(secret), "{logged}");
+    }
 }

@@ -8,7 +8,7 @@ use pilothouse_clusters_service_api::{
     ClusterState, NodePool, NodePoolStateValue, UpgradePolicyStateValue, Version,
 };
 
-use super::{Plan, World};
+use super::{Plan, World, plus};
 use crate::admission;
 use crate::record::{ClusterRecord, NodePoolRecord, Origin, Outcome, UpgradePolicies};
 use crate::refusal::Refusal;
@@ -49,8 +49,15 @@ fn begin_one(world: &World<'_>, record: &mut impl Upgraded) -> Turn {
         return Turn { look_again: Some(waiting.policy.next_run), begun: false };
     }
     let (version, origin) = (waiting.policy.version.clone(), waiting.origin.clone());
+    let delayed_since = waiting.delayed_since.unwrap_or(world.now);
+    let deadline = plus(delayed_since, world.deadlines.of_cluster());
     if let Some(obstacle) = obstacle(world).or_else(|| record.obstacle()) {
-        enter(record.policies(), UpgradePolicyStateValue::Delayed, obstacle, world.now);
+        if world.now < deadline {
+            enter(record.policies(), UpgradePolicyStateValue::Delayed, obstacle, world.now);
+            return Turn { look_again: Some(deadline), begun: false };
+        }
+        let why = format!("not begun by {deadline}; {obstacle}; ask for it again when that is over");
+        enter(record.policies(), UpgradePolicyStateValue::Failed, why, world.now);
         return Turn::default();
     }
     match record.admit(&version, world) {

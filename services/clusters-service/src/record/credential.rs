@@ -50,6 +50,7 @@ pub(crate) struct Signed {
 pub(crate) struct Revocation {
     /// Tells it from all others of the cluster.
     pub(crate) id: String,
+    /// Its time counts from here.
     pub(crate) requested_at: Timestamp,
     /// Every replica of the API server was seen to refuse what was signed before.
     pub(crate) done: bool,

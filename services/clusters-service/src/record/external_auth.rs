@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use pilothouse_clusters_service_api::{ExternalAuth, ExternalAuthStateValue, ExternalAuthUpdate};
 use serde::{Deserialize, Serialize};
 
-use super::{Deletion, Origin};
+use super::{Deletion, Origin, kept_properties};
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct ExternalAuthRecord {
@@ -38,13 +38,16 @@ impl ExternalAuthRecord {
         after.clients = clients.unwrap_or_else(|| before.clients.clone());
         after.claim = claim.unwrap_or_else(|| before.claim.clone());
         let state = before.status.state.value;
-        if state == ExternalAuthStateValue::Ready && before == *after {
-            return false;
-        }
+        let is_the_same = before == *after;
         after.properties.extend(properties);
+        if state == ExternalAuthStateValue::Ready && is_the_same {
+            return kept_properties(&before.properties, &mut after.properties);
+        }
         self.update = Some(origin.clone());
         let made = !matches!(state, ExternalAuthStateValue::Validating | ExternalAuthStateValue::Installing);
         if made {
+            // Every change has the whole time, also one that comes while another is under way.
+            self.external_auth.status.state.last_updated_timestamp = now;
             self.enter(ExternalAuthStateValue::Updating, "the change was accepted", now);
         }
         true

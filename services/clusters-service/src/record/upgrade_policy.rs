@@ -29,6 +29,9 @@ pub(crate) struct UpgradePolicyRecord {
     pub(crate) policy: UpgradePolicy,
     /// What asked for it.
     pub(crate) origin: Origin,
+    /// Since when something has kept it from beginning.
+    #[serde(default)]
+    pub(crate) delayed_since: Option<Timestamp>,
 }
 
 /// What is to have another version.
@@ -138,7 +141,7 @@ impl UpgradePolicies {
             self.policies.remove(oldest);
         }
         let index = self.policies.len();
-        self.policies.push(UpgradePolicyRecord { policy, origin: origin.clone() });
+        self.policies.push(UpgradePolicyRecord { policy, origin: origin.clone(), delayed_since: None });
         &mut self.policies[index]
     }
 
@@ -213,6 +216,9 @@ impl UpgradePolicyRecord {
         description: impl Into<String>,
         now: Timestamp,
     ) {
+        if value == UpgradePolicyStateValue::Delayed {
+            self.delayed_since.get_or_insert(now);
+        }
         let state = UpgradePolicyState { value, description: description.into() };
         if self.policy.state != state {
             self.policy.state = state;

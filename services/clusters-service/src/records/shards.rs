@@ -200,6 +200,15 @@ impl Records {
 
 /// Whether a transaction failed because somebody else counted first.
 pub(super) fn is_counted_elsewhere(error: &Error) -> bool {
+    is_conflict_in(error, SHARD_USAGE)
+}
+
+/// Whether a transaction failed because a management cluster is not as it was read.
+pub(super) fn is_shard_changed(error: &Error) -> bool {
+    is_conflict_in(error, SHARDS)
+}
+
+fn is_conflict_in(error: &Error, wanted: &str) -> bool {
     let Error::Conflict(
         Conflict::Changed { container, .. }
         | Conflict::Exists { container, .. }
@@ -208,5 +217,5 @@ pub(super) fn is_counted_elsewhere(error: &Error) -> bool {
     else {
         return false;
     };
-    container == SHARD_USAGE
+    container == wanted
 }

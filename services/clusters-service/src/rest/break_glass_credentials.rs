@@ -1,12 +1,12 @@
 //! Credentials for administrators.
 
 use super::{
-    Bytes, Context, Extension, Path, RawQuery, Response, Shared, State, StatusCode, body, created,
-    list_query, mode,
+    Bytes, Context, Extension, Path, RawQuery, Response, Shared, State, StatusCode, body, created, list_query,
 };
 use axum::response::IntoResponse as _;
 use pilothouse_clusters_service_api::{BreakGlassCredentialId, InvalidId, NewBreakGlassCredential};
 
+use crate::clusters::Mode;
 use crate::refusal::{Refusal, cluster_id};
 
 /// An id that is none is the id of nothing.
@@ -29,10 +29,9 @@ pub(super) async fn create(
     State(rest): Shared,
     Extension(context): Extension<Context>,
     Path(cluster): Path<String>,
-    RawQuery(query): RawQuery,
+    mode: Mode,
     bytes: Bytes,
 ) -> Response {
-    let mode = mode(query.as_deref());
     let outcome = async {
         let new: NewBreakGlassCredential = body(&bytes)?;
         rest.clusters.credential_create(&context, &cluster_id(&cluster)?, new, mode).await
@@ -53,9 +52,11 @@ pub(super) async fn revoke(
     State(rest): Shared,
     Extension(context): Extension<Context>,
     Path(cluster): Path<String>,
+    mode: Mode,
 ) -> Response {
-    let outcome = async { rest.clusters.credentials_revoke(&cluster_id(&cluster)?).await };
+    let outcome = async { rest.clusters.credentials_revoke(&cluster_id(&cluster)?, mode).await };
     match outcome.await {
+        Ok(()) if mode == Mode::DryRun => StatusCode::NO_CONTENT.into_response(),
         Ok(()) => StatusCode::ACCEPTED.into_response(),
         Err(refusal) => rest.refuse(&context, refusal),
     }

@@ -19,12 +19,13 @@ use pilothouse_runtime::{Chain, Shutdown};
 use pilothouse_store::{Error as StoreError, Feed, Revision};
 use tracing::warn;
 
+use crate::links;
 use crate::record::{ClusterRecord, CredentialRecord};
 use crate::records::{Entry, Records};
 use crate::refusal::Refusal;
 
 /// How often a watch on which nothing happens shows that it is still there.
-const HEARTBEAT: Duration = Duration::from_secs(20);
+const HEARTBEAT: Duration = pilothouse_clusters_service_api::HEARTBEAT;
 
 struct Watch {
     feed: Feed,
@@ -33,6 +34,8 @@ struct Watch {
     waiting: VecDeque<Bytes>,
     /// Everything up to here has been told.
     told: Revision,
+    /// Where links lead: below the base that was asked.
+    base: &'static str,
 }
 
 pub(super) async fn watch(
@@ -66,13 +69,14 @@ async fn from_the_beginning(records: &Records, shutdown: &Shutdown) -> Result<Wa
     });
     let node_pools = node_pools.into_iter().map(|record| Change::NodePool(Box::new(record.node_pool)));
     let credentials = credentials.into_iter().map(credential);
+    let base = links::base();
     let mut waiting: VecDeque<Bytes> = clusters
         .chain(node_pools)
         .chain(credentials)
-        .map(|change| line(&Event { cursor: None, change }))
+        .map(|change| line(&Event { cursor: None, change }, base))
         .collect();
-    waiting.push_back(line(&Event { cursor: Some(cursor(revision)), change: Change::Bookmark }));
-    Ok(Watch { feed: records.feed(revision), shutdown: shutdown.clone(), waiting, told: revision })
+    waiting.push_back(line(&Event { cursor: Some(cursor(revision)), change: Change::Bookmark }, base));
+    Ok(Watch { feed: records.feed(revision), shutdown: shutdown.clone(), waiting, told: revision, base })
 }
 
 async fn resumed(records: &Records, text: &str, shutdown: &Shutdown) -> Result<Watch, Refusal> {
@@ -86,6 +90,7 @@ async fn resumed(records: &Records, text: &str, shutdown: &Shutdown) -> Result<W
         shutdown: shutdown.clone(),
         waiting: VecDeque::new(),
         told: after,
+        base: links::base(),
     };
     // The first read is made before the answer begins, so that "too old" is a status and not a broken stream.
     match watch.feed.ready().await {
@@ -135,7 +140,7 @@ impl Watch {
             if changes.peek().is_none_or(|(next, _)| *next != revision) {
                 self.told = revision;
             }
-            self.waiting.push_back(line(&Event { cursor: Some(cursor(self.told)), change }));
+            self.waiting.push_back(line(&Event { cursor: Some(cursor(self.told)), change }, self.base));
         }
         self.told = batch.changes.last().map_or(self.told, |last| last.revision);
         Ok(())
@@ -195,9 +200,9 @@ fn cursor(revision: Revision) -> Cursor {
     Cursor::from_text(format!("r{:x}", revision.number()))
 }
 
-fn line(event: &Event) -> Bytes {
+fn line(event: &Event, base: &str) -> Bytes {
     // Our own types always have a JSON form.
-    let mut line = serde_json::to_vec(event).unwrap_or_default();
+    let mut line = links::written(event, base).unwrap_or_default();
     line.push(b'\n');
     line.into()
 }

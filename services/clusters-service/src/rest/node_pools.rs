@@ -1,10 +1,10 @@
 use super::{
-    Bytes, Context, Extension, Path, RawQuery, Response, Shared, State, StatusCode, body, created,
-    list_query, mode,
+    Bytes, Context, Extension, Path, RawQuery, Response, Shared, State, StatusCode, body, created, list_query,
 };
 use axum::response::IntoResponse as _;
 use pilothouse_clusters_service_api::{InvalidId, NewNodePool, NodePoolId, NodePoolUpdate};
 
+use crate::clusters::Mode;
 use crate::refusal::{Refusal, cluster_id};
 
 /// An id that is none is the id of nothing.
@@ -27,10 +27,9 @@ pub(super) async fn create(
     State(rest): Shared,
     Extension(context): Extension<Context>,
     Path(cluster): Path<String>,
-    RawQuery(query): RawQuery,
+    mode: Mode,
     bytes: Bytes,
 ) -> Response {
-    let mode = mode(query.as_deref());
     let outcome = async {
         let new: NewNodePool = body(&bytes)?;
         rest.clusters.node_pool_create(&context, &cluster_id(&cluster)?, new, mode).await
@@ -61,13 +60,13 @@ pub(super) async fn update(
     State(rest): Shared,
     Extension(context): Extension<Context>,
     Path((cluster, id)): Path<(String, String)>,
-    RawQuery(query): RawQuery,
+    mode: Mode,
     bytes: Bytes,
 ) -> Response {
     let outcome = async {
         let update: NodePoolUpdate = body(&bytes)?;
         let (cluster, id) = (cluster_id(&cluster)?, node_pool_id(&id)?);
-        rest.clusters.node_pool_update(&context, &cluster, &id, update, mode(query.as_deref())).await
+        rest.clusters.node_pool_update(&context, &cluster, &id, update, mode).await
     };
     rest.answer(&context, StatusCode::OK, outcome.await)
 }
@@ -76,8 +75,10 @@ pub(super) async fn delete(
     State(rest): Shared,
     Extension(context): Extension<Context>,
     Path((cluster, id)): Path<(String, String)>,
+    mode: Mode,
 ) -> Response {
-    let outcome = async { rest.clusters.node_pool_delete(&cluster_id(&cluster)?, &node_pool_id(&id)?).await };
+    let outcome =
+        async { rest.clusters.node_pool_delete(&cluster_id(&cluster)?, &node_pool_id(&id)?, mode).await };
     match outcome.await {
         Ok(()) => StatusCode::NO_CONTENT.into_response(),
         Err(refusal) => rest.refuse(&context, refusal),

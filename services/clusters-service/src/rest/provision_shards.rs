@@ -1,9 +1,10 @@
 use super::{
-    Bytes, Context, Extension, Path, RawQuery, Response, Shared, State, StatusCode, body, list_query,
+    Bytes, Context, Extension, Path, RawQuery, Response, Shared, State, StatusCode, body, created, list_query,
 };
 use axum::response::IntoResponse as _;
 use pilothouse_clusters_service_api::{NewProvisionShard, ProvisionShardUpdate};
 
+use crate::clusters::Mode;
 use crate::refusal::cluster_id;
 
 pub(super) async fn of_cluster(
@@ -27,16 +28,19 @@ pub(super) async fn list(
 pub(super) async fn create(
     State(rest): Shared,
     Extension(context): Extension<Context>,
+    mode: Mode,
     bytes: Bytes,
 ) -> Response {
     let outcome = async {
         let new: NewProvisionShard = body(&bytes)?;
-        let made = rest.clusters.shard_create(new).await?;
-        // Now rather than at the next look at all of them: from two on they are asked whether they are there.
-        rest.shards.wake_all();
+        let made = rest.clusters.shard_create(new, mode).await?;
+        if mode == Mode::Create {
+            // Now rather than at the next look at all of them: from two on they are asked whether they are there.
+            rest.shards.wake_all();
+        }
         Ok(made)
     };
-    rest.answer(&context, StatusCode::CREATED, outcome.await)
+    rest.answer(&context, created(mode), outcome.await)
 }
 
 pub(super) async fn get(
@@ -51,12 +55,15 @@ pub(super) async fn update(
     State(rest): Shared,
     Extension(context): Extension<Context>,
     Path(id): Path<String>,
+    mode: Mode,
     bytes: Bytes,
 ) -> Response {
     let outcome = async {
         let update: ProvisionShardUpdate = body(&bytes)?;
-        let changed = rest.clusters.shard_update(&id, &update).await?;
-        rest.shards.wake(id);
+        let changed = rest.clusters.shard_update(&id, &update, mode).await?;
+        if mode == Mode::Create {
+            rest.shards.wake(id);
+        }
         Ok(changed)
     };
     rest.answer(&context, StatusCode::OK, outcome.await)
@@ -66,10 +73,13 @@ pub(super) async fn delete(
     State(rest): Shared,
     Extension(context): Extension<Context>,
     Path(id): Path<String>,
+    mode: Mode,
 ) -> Response {
-    match rest.clusters.shard_delete(&id).await {
+    match rest.clusters.shard_delete(&id, mode).await {
         Ok(()) => {
-            rest.shards.wake_all();
+            if mode == Mode::Create {
+                rest.shards.wake_all();
+            }
             StatusCode::NO_CONTENT.into_response()
         }
         Err(refusal) => rest.refuse(&context, refusal),

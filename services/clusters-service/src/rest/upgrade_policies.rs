@@ -1,13 +1,12 @@
 use super::{
-    Bytes, Context, Extension, Path, RawQuery, Response, Shared, State, StatusCode, body, created,
-    list_query, mode,
+    Bytes, Context, Extension, Path, RawQuery, Response, Shared, State, StatusCode, body, created, list_query,
 };
 use axum::response::IntoResponse as _;
 use pilothouse_clusters_service_api::{NewUpgradePolicy, UpgradePolicyUpdate};
 
 use super::Rest;
 use super::node_pools::node_pool_id;
-use crate::clusters::Upgraded;
+use crate::clusters::{Mode, Upgraded};
 use crate::refusal::{Refusal, cluster_id};
 
 fn control_plane(cluster: &str) -> Result<Upgraded, Refusal> {
@@ -31,10 +30,10 @@ pub(super) async fn create(
     State(rest): Shared,
     Extension(context): Extension<Context>,
     Path(cluster): Path<String>,
-    RawQuery(query): RawQuery,
+    mode: Mode,
     bytes: Bytes,
 ) -> Response {
-    rest.upgrade_create(&context, control_plane(&cluster), query.as_deref(), &bytes).await
+    rest.upgrade_create(&context, control_plane(&cluster), mode, &bytes).await
 }
 
 pub(super) async fn get(
@@ -49,18 +48,19 @@ pub(super) async fn update(
     State(rest): Shared,
     Extension(context): Extension<Context>,
     Path((cluster, id)): Path<(String, String)>,
-    RawQuery(query): RawQuery,
+    mode: Mode,
     bytes: Bytes,
 ) -> Response {
-    rest.upgrade_update(&context, control_plane(&cluster), &id, query.as_deref(), &bytes).await
+    rest.upgrade_update(&context, control_plane(&cluster), &id, mode, &bytes).await
 }
 
 pub(super) async fn delete(
     State(rest): Shared,
     Extension(context): Extension<Context>,
     Path((cluster, id)): Path<(String, String)>,
+    mode: Mode,
 ) -> Response {
-    rest.upgrade_delete(&context, control_plane(&cluster), &id).await
+    rest.upgrade_delete(&context, control_plane(&cluster), &id, mode).await
 }
 
 pub(super) async fn of_node_pool_list(
@@ -76,10 +76,10 @@ pub(super) async fn of_node_pool_create(
     State(rest): Shared,
     Extension(context): Extension<Context>,
     Path((cluster, pool)): Path<(String, String)>,
-    RawQuery(query): RawQuery,
+    mode: Mode,
     bytes: Bytes,
 ) -> Response {
-    rest.upgrade_create(&context, node_pool(&cluster, &pool), query.as_deref(), &bytes).await
+    rest.upgrade_create(&context, node_pool(&cluster, &pool), mode, &bytes).await
 }
 
 pub(super) async fn of_node_pool_get(
@@ -94,18 +94,19 @@ pub(super) async fn of_node_pool_update(
     State(rest): Shared,
     Extension(context): Extension<Context>,
     Path((cluster, pool, id)): Path<(String, String, String)>,
-    RawQuery(query): RawQuery,
+    mode: Mode,
     bytes: Bytes,
 ) -> Response {
-    rest.upgrade_update(&context, node_pool(&cluster, &pool), &id, query.as_deref(), &bytes).await
+    rest.upgrade_update(&context, node_pool(&cluster, &pool), &id, mode, &bytes).await
 }
 
 pub(super) async fn of_node_pool_delete(
     State(rest): Shared,
     Extension(context): Extension<Context>,
     Path((cluster, pool, id)): Path<(String, String, String)>,
+    mode: Mode,
 ) -> Response {
-    rest.upgrade_delete(&context, node_pool(&cluster, &pool), &id).await
+    rest.upgrade_delete(&context, node_pool(&cluster, &pool), &id, mode).await
 }
 
 /// What is upgraded, or that there is no such thing.
@@ -117,14 +118,7 @@ impl Rest {
         self.answer(context, StatusCode::OK, outcome.await)
     }
 
-    async fn upgrade_create(
-        &self,
-        context: &Context,
-        of: Of,
-        query: Option<&str>,
-        bytes: &Bytes,
-    ) -> Response {
-        let mode = mode(query);
+    async fn upgrade_create(&self, context: &Context, of: Of, mode: Mode, bytes: &Bytes) -> Response {
         let outcome = async {
             let new: NewUpgradePolicy = body(bytes)?;
             self.clusters.upgrade_policy_create(context, &of?, new, mode).await
@@ -142,18 +136,18 @@ impl Rest {
         context: &Context,
         of: Of,
         id: &str,
-        query: Option<&str>,
+        mode: Mode,
         bytes: &Bytes,
     ) -> Response {
         let outcome = async {
             let update: UpgradePolicyUpdate = body(bytes)?;
-            self.clusters.upgrade_policy_update(&of?, id, update, mode(query)).await
+            self.clusters.upgrade_policy_update(&of?, id, update, mode).await
         };
         self.answer(context, StatusCode::OK, outcome.await)
     }
 
-    async fn upgrade_delete(&self, context: &Context, of: Of, id: &str) -> Response {
-        let outcome = async { self.clusters.upgrade_policy_delete(&of?, id).await };
+    async fn upgrade_delete(&self, context: &Context, of: Of, id: &str, mode: Mode) -> Response {
+        let outcome = async { self.clusters.upgrade_policy_delete(&of?, id, mode).await };
         match outcome.await {
             Ok(()) => StatusCode::NO_CONTENT.into_response(),
             Err(refusal) => self.refuse(context, refusal),

@@ -42,6 +42,12 @@ impl Order {
         }
     }
 
+    /// Whether ids alone decide, and then whether they go backwards. No two things have the same, so nothing behind them counts.
+    pub(crate) fn of_ids(&self) -> Option<bool> {
+        let (field, direction) = self.0.first()?;
+        field.is(&["id"]).then_some(*direction == Direction::Descending)
+    }
+
     /// Which of two clusters, as JSON, comes first.
     pub(crate) fn compare(&self, left: &Value, right: &Value) -> Ordering {
         self.0.iter().fold(Ordering::Equal, |ordering, (field, direction)| {

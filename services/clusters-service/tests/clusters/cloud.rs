@@ -2,6 +2,7 @@
 //! groups with what is in them.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use axum::extract::State;
@@ -10,6 +11,7 @@ use axum::routing::any;
 use axum::{Json, Router};
 use http::{HeaderMap, Method, StatusCode, Uri};
 use serde_json::Value;
+use tokio::sync::Notify;
 
 use crate::support::base_zone;
 use crate::switch::Switch;
@@ -17,8 +19,15 @@ use crate::switch::Switch;
 pub(crate) struct Cloud {
     resources: Mutex<BTreeMap<String, Value>>,
     correlations: Mutex<Vec<String>>,
+    /// What was deleted, each with the state of it that was named.
+    deleted: Mutex<Vec<(String, String)>>,
+    log: Mutex<Vec<String>>,
     pub(crate) switch: Arc<Switch>,
     down: Mutex<bool>,
+    /// Part of a path; the next request to put there is carried out when the test says so.
+    hold: Mutex<Option<String>>,
+    held: AtomicUsize,
+    released: Notify,
 }
 
 impl Cloud {
@@ -26,8 +35,13 @@ impl Cloud {
         Arc::new(Self {
             resources: Mutex::default(),
             correlations: Mutex::default(),
+            deleted: Mutex::default(),
+            log: Mutex::default(),
             switch,
             down: Mutex::new(false),
+            hold: Mutex::default(),
+            held: AtomicUsize::new(0),
+            released: Notify::new(),
         })
     }
 
@@ -37,6 +51,37 @@ impl Cloud {
 
     pub(crate) fn set_down(&self, down: bool) {
         *self.down.lock().unwrap() = down;
+    }
+
+    /// The next request to put something below such a path is carried out only when it is released.
+    pub(crate) fn hold(&self, path: &str) {
+        *self.hold.lock().unwrap() = Some(path.to_owned());
+    }
+
+    pub(crate) fn is_holding(&self) -> bool {
+        self.held.load(Ordering::SeqCst) > 0
+    }
+
+    pub(crate) fn release(&self) {
+        self.released.notify_one();
+    }
+
+    async fn wait_for_release(&self, method: &Method, path: &str) {
+        let is_held = method == Method::PUT
+            && self.hold.lock().unwrap().take_if(|held| path.contains(held.as_str())).is_some();
+        if is_held {
+            self.held.fetch_add(1, Ordering::SeqCst);
+            self.released.notified().await;
+        }
+    }
+
+    fn carried_out(&self, method: &Method, path: &str) {
+        self.log.lock().unwrap().push(format!("{method} {path}"));
+    }
+
+    /// Every request that was carried out, in order.
+    pub(crate) fn log(&self) -> Vec<String> {
+        self.log.lock().unwrap().clone()
     }
 
     /// What there is beside the region's own zone, by path in lower case.
@@ -50,8 +95,17 @@ impl Cloud {
         self.resources.lock().unwrap().insert(path.to_lowercase(), body);
     }
 
+    /// Somebody removes something.
+    pub(crate) fn remove(&self, path: &str) {
+        self.resources.lock().unwrap().remove(path).unwrap_or_else(|| panic!("no {path}"));
+    }
+
     pub(crate) fn correlations(&self) -> Vec<String> {
         self.correlations.lock().unwrap().clone()
+    }
+
+    pub(crate) fn deleted(&self) -> Vec<(String, String)> {
+        self.deleted.lock().unwrap().clone()
     }
 
     pub(crate) fn get(&self, path: &str) -> Option<Value> {
@@ -68,7 +122,7 @@ impl Cloud {
             resources.get(&path).map(|former| former["etag"].as_str().unwrap_or_default().to_owned());
         let expected = headers.get("if-match").map(|etag| etag.to_str().unwrap().to_owned());
         if (headers.contains_key("if-none-match") && former.is_some())
-            || expected.is_some_and(|expected| former.as_ref() != Some(&expected))
+            || expected.as_ref().is_some_and(|expected| former.as_ref() != Some(expected))
         {
             return StatusCode::PRECONDITION_FAILED.into_response();
         }
@@ -88,11 +142,24 @@ impl Cloud {
                 resources.insert(path, body.clone());
                 (StatusCode::CREATED, Json(body)).into_response()
             }
+            Method::GET if path.ends_with("/resources") => {
+                let group = path.trim_end_matches("/resources");
+                if !resources.contains_key(group) {
+                    return StatusCode::NOT_FOUND.into_response();
+                }
+                // What is inside of resources is not listed.
+                let inside =
+                    resources.keys().filter(|id| id.starts_with(group) && id.split('/').count() == 9);
+                let inside: Vec<_> = inside.map(|id| serde_json::json!({"id": id})).collect();
+                Json(serde_json::json!({"value": inside})).into_response()
+            }
             Method::GET => match resources.get(&path) {
                 Some(body) => Json(body.clone()).into_response(),
                 None => StatusCode::NOT_FOUND.into_response(),
             },
             Method::DELETE => {
+                let expected = expected.unwrap_or_else(|| "any".to_owned());
+                self.deleted.lock().unwrap().push((path.clone(), expected));
                 resources.retain(|known, _| !known.starts_with(&path));
                 StatusCode::OK.into_response()
             }
@@ -112,7 +179,10 @@ async fn handle(
     if let Some(id) = headers.get("x-ms-correlation-request-id") {
         cloud.correlations.lock().unwrap().push(id.to_str().unwrap().to_owned());
     }
-    let response = cloud.answer(&method, uri.path().to_lowercase(), &headers, &body);
+    let path = uri.path().to_lowercase();
+    cloud.wait_for_release(&method, &path).await;
+    let response = cloud.answer(&method, path.clone(), &headers, &body);
+    cloud.carried_out(&method, &path);
     cloud.switch.pass().await;
     response
 }

@@ -237,6 +237,43 @@ async fn a_resource_group_of_somebody_else_is_left_alone() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_resource_group_of_a_former_cluster_of_the_same_name_is_somebody_elses() {
+    let group = "/subscriptions/11111111-2222-3333-4444-555555555555/resourceGroups/managed-first";
+    let resource = "/subscriptions/11111111-2222-3333-4444-555555555555/resourcegroups/customer/providers/\
+                    microsoft.redhatopenshift/hcpopenshiftclusters/first";
+    for tags in [json!({LABEL: "another"}), json!({}), Value::Null] {
+        let world = World::new().await;
+        let service = world.start().await;
+        world
+            .cloud
+            .put(group, json!({"location": "local", "managedBy": resource, "tags": tags, "etag": "3"}));
+        let cluster = service.create(&new_cluster("first")).await;
+        assert_eq!(cluster.azure.resource_id(), resource);
+        let failed = service.until(&cluster.id, ClusterState::Error).await;
+        assert_eq!(failed.status.provision_error_code.as_deref(), Some("OCM4001"), "{failed:?}");
+        service.client.cluster_delete(&context(), &cluster.id).await.unwrap();
+        service.until_gone(&cluster.id).await;
+        assert_eq!(world.cloud.paths(), [group.to_lowercase()], "{tags}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_resource_group_is_deleted_only_as_it_was_read() {
+    let world = World::new().await;
+    let service = world.start().await;
+    world.maestro.play_agent();
+    let cluster = service.create(&new_cluster("first")).await;
+    service.until(&cluster.id, ClusterState::Ready).await;
+    service.client.cluster_delete(&context(), &cluster.id).await.unwrap();
+    service.until_gone(&cluster.id).await;
+    let group = "/subscriptions/11111111-2222-3333-4444-555555555555/resourcegroups/managed-first";
+    assert_eq!(
+        world.cloud.deleted(),
+        [(format!("{}/ns/first", base_zone().key()), "1".to_owned()), (group.to_owned(), "1".to_owned())]
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn records_and_resources_of_somebody_else_are_refused_and_left_alone() {
     let group = "/subscriptions/11111111-2222-3333-4444-555555555555/resourceGroups/managed-first/providers";
     let record = format!("{group}/Microsoft.Network/dnsZones/first.pilothouse.test/A/api");
@@ -281,4 +318,46 @@ async fn a_name_leads_to_the_load_balancer_by_way_of_its_own_zone() {
     let delegation = world.cloud.get(&format!("{}/NS/first", base_zone())).unwrap();
     let expected = json!({"TTL": 60, "NSRecords": [{"nsdname": "ns-1.pilothouse.test."}], "metadata": mark});
     assert_eq!(delegation["properties"], expected);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_somebody_removes_from_the_cloud_is_made_again() {
+    let world = World::new().await;
+    world.maestro.play_agent();
+    let often = |config: &mut pilothouse_clusters_service::Config| {
+        config.resync = pilothouse_runtime::config::Duration::from_secs(1);
+    };
+    let service = world.start_with(often).await;
+    let cluster = service.create(&new_cluster("first")).await;
+    service.until(&cluster.id, ClusterState::Ready).await;
+    let there = world.cloud.paths();
+    let delegation = base_zone().child("NS", "first").key();
+    let removed: Vec<_> = there
+        .iter()
+        .filter(|path| {
+            ["/loadbalancers/", "/a/api", "/userassignedidentities/first-control"]
+                .iter()
+                .any(|part| path.contains(part))
+        })
+        .chain([&delegation])
+        .collect();
+    assert_eq!(removed.len(), 4, "{there:?}");
+    for path in removed {
+        world.cloud.remove(path);
+        eventually("it is there again", PATIENCE, || async {
+            let now = world.cloud.paths();
+            if now == there { Ok(()) } else { Err(format!("without {path}: {now:?}")) }
+        })
+        .await;
+    }
+    assert_eq!(service.cluster(&cluster.id).await.state, ClusterState::Ready);
+    // What is whole is only looked at.
+    let writes = || world.cloud.log().iter().filter(|request| !request.starts_with("GET")).count();
+    let before = writes();
+    let looks = world.cloud.log().len();
+    eventually("it was looked at again", PATIENCE, || async {
+        if world.cloud.log().len() > looks + 6 { Ok(()) } else { Err("not yet".to_owned()) }
+    })
+    .await;
+    assert_eq!(writes(), before);
 }

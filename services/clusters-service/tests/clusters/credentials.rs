@@ -227,6 +227,31 @@ async fn revoked_is_what_was_seen_refused_and_everything_survives_a_kill() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_revocation_that_takes_too_long_says_so_and_keeps_nobody_out() {
+    let world = World::new().await;
+    let service = world.start().await;
+    let cluster = ready(&world, &service).await;
+    let issued = issue(&world, &service, &cluster, "a").await;
+    service.client.break_glass_revoke_all(&context(), &cluster.id).await.unwrap();
+    let work = revocation_work(&world, &cluster.id).await;
+    let refused =
+        service.client.break_glass_create(&context(), &cluster.id, &asked_by("b")).await.unwrap_err();
+    assert!(refused.is_conflict(), "{refused}");
+
+    world.time.advance(Duration::from_secs(10 * 60));
+    world.maestro.report(&work, revocation_report("False"));
+    eventually("it says that it is overdue", PATIENCE, || async {
+        let found = service.client.break_glass_get(&context(), &cluster.id, &issued.id).await.unwrap();
+        let says = found.status == Status::AwaitingRevocation && found.message.starts_with("overdue; ");
+        if says { Ok(()) } else { Err(format!("{found:?}")) }
+    })
+    .await;
+    issue(&world, &service, &cluster, "b").await;
+    world.maestro.report(&work, revocation_report("True"));
+    until(&service, &issued, Status::Revoked).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_cannot_be_signed_fails_with_the_reason_and_goes_with_its_cluster() {
     let world = World::new().await;
     let service = world.start().await;
@@ -274,4 +299,36 @@ async fn nobody_is_let_into_what_does_not_answer() {
     service.client.break_glass_revoke_all(&context(), &cluster.id).await.unwrap();
     let none = service.client.break_glass_list(&context(), &cluster.id, &ListQuery::default()).await.unwrap();
     assert_eq!(none.total, 0);
+    world.maestro.play_agent();
+    service.until(&cluster.id, ClusterState::Ready).await;
+    assert!(
+        !world.maestro.created().keys().any(|name| name.contains("-revocation-")),
+        "nobody was ever let in"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_signer_is_replaced_though_nothing_that_it_signed_is_known_and_whoever_asks_waits_for_the_new_one()
+{
+    let world = World::new().await;
+    let service = world.start().await;
+    let cluster = ready(&world, &service).await;
+    for _ in 0..2 {
+        service.client.break_glass_revoke_all(&context(), &cluster.id).await.unwrap();
+    }
+    let work = revocation_work(&world, &cluster.id).await;
+    let made = service.client.break_glass_create(&context(), &cluster.id, &asked_by("a")).await.unwrap();
+    eventually("it waits for the new signer", PATIENCE, || async {
+        let found = service.client.break_glass_get(&context(), &cluster.id, &made.id).await.unwrap();
+        if found.message.contains("signer to be replaced") { Ok(()) } else { Err(found.message) }
+    })
+    .await;
+    assert!(world.maestro.bundle(&credential_work(&made)).is_none(), "the old signer is not asked");
+    assert_eq!(world.maestro.created().keys().filter(|name| name.contains("-revocation-")).count(), 1);
+
+    world.maestro.report(&work, revocation_report("True"));
+    let manifests = posted(&world, &credential_work(&made)).await;
+    let (certificate, authorities) = sign(&world, &manifests[0]);
+    world.maestro.report(&credential_work(&made), signed_report(&certificate, &authorities));
+    until(&service, &made, Status::Issued).await;
 }

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
-use axum::extract::{Path, Request, State};
+use axum::extract::{Path, Query, Request, State};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
@@ -63,6 +63,7 @@ impl Maestro {
         Router::new()
             .route(proto::PUBLISH, post(publish))
             .route(proto::SUBSCRIBE, post(subscribe))
+            .route("/api/maestro/v1/resource-bundles", get(bundle_list))
             .route("/api/maestro/v1/resource-bundles/{id}", get(bundle_get).delete(bundle_delete))
             .with_state(self.clone())
     }
@@ -87,13 +88,28 @@ impl Maestro {
         self.lost.lock().unwrap().remove(consumer);
         let all = self.bundles.lock().unwrap().clone();
         for (name, bundle) in all.into_iter().filter(|(_, bundle)| bundle.consumer == consumer) {
-            if bundle.deleting { self.finish_delete(&name) } else { self.report(&name, all_is_well(&bundle)) }
+            if bundle.deleting { self.finish_delete(&name) } else { self.look_after(&name, &bundle) }
         }
     }
 
     /// Whether what is sent to a consumer is carried out at once.
     fn plays(&self, consumer: &str) -> bool {
         *self.plays_agent.lock().unwrap() && !self.lost.lock().unwrap().contains(consumer)
+    }
+
+    /// Takes a bundle that was on its way for a long time, under a name; the agent reports on it if there is one.
+    pub(crate) fn take_late(&self, name: &str, bundle: &Bundle) {
+        self.bundles.lock().unwrap().insert(name.to_owned(), Bundle { status: None, ..bundle.clone() });
+        if self.plays(&bundle.consumer) {
+            self.look_after(name, bundle);
+        }
+    }
+
+    /// The agent carries out a work and says so, unless the work has gone meanwhile.
+    fn look_after(&self, name: &str, bundle: &Bundle) {
+        if self.set_status(name, all_is_well(bundle)) {
+            self.tell_of(name);
+        }
     }
 
     /// Somebody else changes the next bundle that is to be changed, just before.
@@ -126,6 +142,10 @@ impl Maestro {
     /// The agent reports on a work.
     pub(crate) fn report(&self, name: &str, status: Value) {
         self.report_quietly(name, status);
+        self.tell_of(name);
+    }
+
+    fn tell_of(&self, name: &str) {
         if let Some(bundle) = self.bundle(name) {
             self.tell(&bundle, bundle.status.clone().unwrap());
         }
@@ -133,8 +153,13 @@ impl Maestro {
 
     /// The same, but nobody hears of it.
     pub(crate) fn report_quietly(&self, name: &str, status: Value) {
+        assert!(self.set_status(name, status), "no work `{name}`");
+    }
+
+    /// Whether there is such a work.
+    fn set_status(&self, name: &str, status: Value) -> bool {
         let mut bundles = self.bundles.lock().unwrap();
-        bundles.get_mut(name).unwrap_or_else(|| panic!("no work `{name}`")).status = Some(status);
+        bundles.get_mut(name).map(|bundle| bundle.status = Some(status)).is_some()
     }
 
     /// The agent has removed everything of a work whose deletion was asked for.
@@ -205,7 +230,7 @@ impl Maestro {
         drop(bundles);
         let bundle = self.bundle(&name).unwrap();
         if self.plays(&bundle.consumer) {
-            self.report(&name, all_is_well(&bundle));
+            self.look_after(&name, &bundle);
         }
         Ok(())
     }
@@ -383,12 +408,33 @@ async fn bundle_get(State(maestro): State<Arc<Maestro>>, Path(id): Path<String>)
         let body = json!({"kind": "Error", "id": "7", "href": "", "code": "maestro-7", "reason": "none"});
         return (StatusCode::NOT_FOUND, Json(body)).into_response();
     };
+    Json(shown(bundle)).into_response()
+}
+
+/// Knows one search: by the mark that everything of a cluster carries.
+async fn bundle_list(
+    State(maestro): State<Arc<Maestro>>,
+    Query(query): Query<BTreeMap<String, String>>,
+) -> Response {
+    const SEARCH: &str = "payload->'metadata'->'labels'->>'api.openshift.com/id'=";
+    let id = query.get("search").map(|search| search.strip_prefix(SEARCH).unwrap().trim_matches('\''));
+    let all = maestro.bundles.lock().unwrap().clone();
+    maestro.switch.pass().await;
+    let marked =
+        |bundle: &Bundle| id.is_none_or(|id| bundle.metadata["labels"]["api.openshift.com/id"] == json!(id));
+    let items: Vec<_> = all.into_values().filter(marked).map(shown).collect();
+    let count = items.len();
+    Json(json!({"kind": "ResourceBundleList", "page": 1, "size": count, "total": count, "items": items}))
+        .into_response()
+}
+
+fn shown(bundle: Bundle) -> Value {
     let mut status = bundle.status;
     if let Some(status) = &mut status {
         status["ObservedVersion"] = json!(bundle.version);
         status["SequenceID"] = json!("1");
     }
-    Json(json!({
+    json!({
         "id": bundle.id, "kind": "ResourceBundle", "href": "", "name": bundle.id,
         "consumer_name": bundle.consumer, "version": bundle.version,
         "created_at": "2026-01-01T00:00:00Z", "updated_at": "2026-01-01T00:00:00Z",
@@ -398,8 +444,7 @@ async fn bundle_get(State(maestro): State<Arc<Maestro>>, Path(id): Path<String>)
         "delete_option": bundle.bundle.delete_option,
         "manifest_configs": bundle.bundle.manifest_configs,
         "status": status,
-    }))
-    .into_response()
+    })
 }
 
 async fn bundle_delete(State(maestro): State<Arc<Maestro>>, Path(id): Path<String>) -> StatusCode {

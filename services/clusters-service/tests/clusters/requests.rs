@@ -175,3 +175,30 @@ async fn node_pools_are_searched_and_sorted_and_what_is_none_is_refused_where_it
         assert!(refusal.is_invalid() && refusal.to_string().contains(words), "{search}: {refusal}");
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn names_that_would_lead_elsewhere_in_the_cloud_are_refused_with_their_field() {
+    let world = World::new().await;
+    let service = world.start().await;
+    let long = "a".repeat(2000);
+    for (field, name) in [
+        ("subscription_id", "x/../../y"),
+        ("subscription_id", "11111111-2222-3333-4444-55555555555/"),
+        ("resource_group_name", "x/../../y"),
+        ("resource_group_name", "ends-with."),
+        ("resource_group_name", &long),
+        ("resource_name", "a\u{7}b"),
+        ("resource_name", "-a"),
+        ("resource_name", &long),
+        ("managed_resource_group_name", "x/../../y"),
+        ("managed_resource_group_name", "a?b"),
+        ("managed_resource_group_name", "a\nb"),
+        ("managed_resource_group_name", ".."),
+    ] {
+        let mut new = serde_json::to_value(new_cluster("first")).unwrap();
+        new["azure"][field] = name.into();
+        let (status, refused) = service.call("POST", "/api/clusters_mgmt/v1/clusters", &new).await;
+        assert_eq!(status, 400, "{field}: {refused}");
+        assert_eq!(refused["details"][0]["target"], format!("azure.{field}"), "{refused}");
+    }
+}

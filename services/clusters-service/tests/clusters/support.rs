@@ -18,6 +18,7 @@ use pilothouse_runtime::{Clock, ManualClock, OnExit, Shutdown, Tasks};
 use pilothouse_store::{Keyring, Location, Options, Store};
 use pilothouse_test_support::eventually;
 use prometheus_client::registry::Registry;
+use serde_json::Value;
 use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
 
@@ -81,6 +82,8 @@ impl World {
         let mut config = Config {
             cloud: format!("http://{cloud}"),
             base_zone: Some(base_zone().into()),
+            // One that was killed is not waited for any longer than that.
+            lease: pilothouse_runtime::config::Duration::from_secs(2),
             ..Config::default()
         };
         change(&mut config);
@@ -115,6 +118,16 @@ impl Running {
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
         }
+    }
+
+    /// A call as somebody else's program would make it: its status, and its body if that is JSON.
+    pub(crate) async fn call(&self, method: &str, path: &str, body: &Value) -> (u16, Value) {
+        let http = ClientBuilder::new(PATIENCE).build().unwrap();
+        let url = format!("http://{}{path}", self.address).parse().unwrap();
+        let call = http.call(method.parse().unwrap(), url).context(&context());
+        let response = call.json(body).send().await.unwrap();
+        let status = response.status().as_u16();
+        (status, serde_json::from_slice(&response.bytes().await.unwrap()).unwrap_or_default())
     }
 
     pub(crate) async fn create(&self, new: &NewCluster) -> Cluster {

@@ -16,7 +16,7 @@ use tokio::sync::watch;
 use super::refusal::Refusal;
 use super::service::{Handles, pairs};
 use super::{Shared, state::State};
-use crate::{Change, Cursor, Event};
+use crate::{Change, Cursor, Event, HEARTBEAT};
 
 struct Watch {
     shared: Arc<Shared>,
@@ -89,7 +89,10 @@ impl Watch {
                 }
             }
             if self.waiting.is_empty() {
-                self.news.changed().await.ok()?;
+                tokio::select! {
+                    changed = self.news.changed() => changed.ok()?,
+                    () = tokio::time::sleep(HEARTBEAT) => return Some(Bytes::from_static(b"\n")),
+                }
             }
         }
     }

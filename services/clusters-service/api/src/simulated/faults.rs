@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::response::{IntoResponse as _, Response};
-use futures::stream;
+use bytes::Bytes;
+use futures::{StreamExt as _, stream};
 use http::StatusCode;
 use tokio::sync::watch;
 
@@ -26,6 +27,13 @@ pub enum Fault {
     },
     /// Nothing is done; the answer is 503.
     Unavailable,
+    /// Nothing is done; somebody else answers in the service's place, such as a proxy.
+    Foreign {
+        /// The status.
+        status: u16,
+        /// What is said, which is nothing that the service would say.
+        body: &'static str,
+    },
     /// Nothing is done; the connection is cut.
     Disconnect,
     /// Nothing is done and nothing answered until the faults are cleared; then it is as if the call came only now. A caller
@@ -35,7 +43,12 @@ pub enum Fault {
     Late(Duration),
     /// It is done; the connection is cut instead of an answer.
     LoseAnswer,
+    /// It is done; the connection is cut once the answer has begun.
+    BreakOff,
 }
+
+/// For how long an answer goes on that is broken off.
+const BEGINNING: Duration = Duration::from_millis(20);
 
 /// For which calls.
 type On = Box<dyn Fn(&Call) -> bool + Send>;
@@ -109,13 +122,29 @@ impl Drop for Stalled<'_> {
     }
 }
 
+pub(super) fn foreign(status: u16, body: &'static str) -> Response {
+    let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    (status, body).into_response()
+}
+
 pub(super) fn refused(status: u16, target: Option<&str>, message: &str) -> Response {
     let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     Refusal::with_status(status, message, target).into_response()
 }
 
+/// The beginning of an answer, with nothing in it yet, and then the connection is cut.
+pub(super) fn broken_off(answer: Response) -> Response {
+    let begun = stream::iter([Ok(Bytes::from_static(b"\n"))]);
+    let broken = stream::once(async {
+        // Were it cut at once, nothing of it would leave.
+        tokio::time::sleep(BEGINNING).await;
+        Err(std::io::Error::other("the answer is broken off"))
+    });
+    Response::from_parts(answer.into_parts().0, Body::from_stream(begun.chain(broken)))
+}
+
 /// No answer: a body that cannot be sent takes the connection with it, before anything of the answer has left.
 pub(super) fn cut() -> Response {
-    let broken = stream::iter([Err::<bytes::Bytes, _>(std::io::Error::other("the answer is lost"))]);
+    let broken = stream::iter([Err::<Bytes, _>(std::io::Error::other("the answer is lost"))]);
     Body::from_stream(broken).into_response()
 }

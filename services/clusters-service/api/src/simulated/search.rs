@@ -1,4 +1,6 @@
-//! Searching: fields that equal texts, joined by `and`. More is not known to be asked for.
+//! Searching: fields that equal texts or come behind them, joined by `and`. More is not known to be asked for.
+
+use std::cmp::Ordering;
 
 use serde::Serialize;
 use serde_json::Value;
@@ -8,6 +10,7 @@ use super::refusal::Refusal;
 /// A field and what it must be.
 pub(super) struct Condition {
     field: String,
+    comparison: Ordering,
     value: String,
 }
 
@@ -16,14 +19,15 @@ pub(super) fn parse(text: &str) -> Result<Vec<Condition>, Refusal> {
     let wrong = || {
         Refusal::query(
             "search",
-            "only `field = 'text'`, or a bare `true` or `false`, joined by `and`, is simulated",
+            "only `field = 'text'`, `field > 'text'`, or a bare `true` or `false`, joined by `and`, is simulated",
         )
     };
     let mut conditions = Vec::new();
     let mut rest = text.trim();
     while !rest.is_empty() {
-        let (field, behind) = rest.split_once('=').ok_or_else(wrong)?;
-        let field = field.trim();
+        let sign = rest.find(['=', '>']).ok_or_else(wrong)?;
+        let comparison = if rest[sign..].starts_with('=') { Ordering::Equal } else { Ordering::Greater };
+        let (field, behind) = (rest[..sign].trim(), &rest[sign + 1..]);
         if field.is_empty()
             || !field.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._".contains(&byte))
         {
@@ -31,7 +35,7 @@ pub(super) fn parse(text: &str) -> Result<Vec<Condition>, Refusal> {
         }
         let behind = behind.trim_start();
         let (value, behind) = quoted(behind).or_else(|| boolean(behind)).ok_or_else(wrong)?;
-        conditions.push(Condition { field: field.to_owned(), value });
+        conditions.push(Condition { field: field.to_owned(), comparison, value });
         rest = behind.trim();
         if rest.is_empty() {
             break;
@@ -77,7 +81,7 @@ pub(super) fn matches(conditions: &[Condition], item: &impl Serialize) -> bool {
     conditions.iter().all(|condition| {
         let found = condition.field.split('.').try_fold(&item, |value, name| value.get(name));
         match found {
-            Some(Value::String(text)) => *text == condition.value,
+            Some(Value::String(text)) => text.cmp(&condition.value) == condition.comparison,
             Some(Value::Null) | None => false,
             Some(Value::Bool(found)) => condition.value == if *found { "true" } else { "false" },
             Some(_) => false,
@@ -92,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn equalities_joined_by_and_are_understood_and_nothing_else() {
+    fn comparisons_joined_by_and_are_understood_and_nothing_else() {
         let item = json!({"name": "a'b", "azure": {"resource_name": "x"}, "enabled": true});
         for (text, expected) in [
             ("", true),
@@ -100,6 +104,8 @@ mod tests {
             ("name='a''b' AND azure.resource_name = 'x' and enabled = true", true),
             ("name = 'a''b' and azure.resource_name = 'y'", false),
             ("azure.nothing = 'x'", false),
+            ("name > 'a' and azure.resource_name > 'w'", true),
+            ("azure.resource_name > 'x'", false),
         ] {
             assert_eq!(matches(&parse(text).ok().unwrap(), &item), expected, "{text}");
         }

@@ -149,6 +149,7 @@ async fn gate(Shares(shared): Handles, request: Request, next: Next) -> Response
         None => run.await,
         Some(Fault::Refuse { status, target, message }) => faults::refused(status, target, message),
         Some(Fault::Unavailable) => faults::refused(503, None, "the service is not available; try again"),
+        Some(Fault::Foreign { status, body }) => faults::foreign(status, body),
         Some(Fault::Disconnect) => faults::cut(),
         Some(Fault::Stall) => {
             shared.faults.stall().await;
@@ -163,6 +164,7 @@ async fn gate(Shares(shared): Handles, request: Request, next: Next) -> Response
             drop(run.await);
             faults::cut()
         }
+        Some(Fault::BreakOff) => faults::broken_off(run.await),
     }
 }
 

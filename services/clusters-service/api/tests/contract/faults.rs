@@ -46,6 +46,17 @@ async fn a_call_can_be_refused_or_the_connection_cut_and_nothing_is_done() {
 }
 
 #[tokio::test]
+async fn what_somebody_else_answers_is_no_answer_of_the_service() {
+    let (service, client, cluster) = with_cluster().await;
+    for (status, body) in [(404, "no such route"), (403, r#"{"title": "Forbidden"}"#), (200, "<html>")] {
+        service.inject_times(1, Fault::Foreign { status, body }, Call::is_read);
+        let foreign = client.cluster_get(&context(), &cluster.id).await.unwrap_err();
+        assert!(matches!(foreign, Error::Unreadable { .. }), "{foreign:?}");
+        assert!(foreign.is_retryable() && !foreign.is_not_found(), "{foreign:?}");
+    }
+}
+
+#[tokio::test]
 async fn a_call_can_hang_until_it_is_let_go() {
     let (service, client, cluster) = with_cluster().await;
     service.inject(Fault::Stall, Call::is_deletion);
