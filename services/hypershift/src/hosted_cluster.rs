@@ -35,6 +35,7 @@ mod encryption;
 mod extras;
 mod history;
 mod hosted_control_plane;
+mod keeping;
 mod kubeconfigs;
 mod manifests;
 mod networks;

@@ -11,6 +11,13 @@ pub(crate) fn is_pod_ready(pod: &Pod) -> bool {
     conditions.into_iter().any(|condition| condition.type_ == "Ready" && condition.status == "True")
 }
 
+/// Whether something of a pod runs that would be interrupted.
+pub(crate) fn is_pod_running(pod: &Pod) -> bool {
+    let containers = pod.status.iter().flat_map(|status| status.container_statuses.iter().flatten());
+    let mut states = containers.into_iter().filter_map(|container| container.state.as_ref());
+    states.any(|state| state.running.is_some())
+}
+
 /// What keeps a pod from being ready, as far as it says.
 pub(crate) fn pod_state(pod: &Pod) -> String {
     let Some(status) = &pod.status else { return "nothing is known of it".to_owned() };

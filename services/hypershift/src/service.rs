@@ -1,6 +1,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::BoxFuture;
 use kube::Client;
 use pilothouse_informer::ObjectKey;
 use pilothouse_runtime::reconcile::{ControllerStatus, Handle, Options};
@@ -50,7 +51,11 @@ impl Service {
     /// # Errors
     ///
     /// None yet; the shape is that of every service.
-    pub async fn build(config: Config, deps: Deps<'_>) -> Result<Self, Error> {
+    pub fn build(config: Config, deps: Deps<'_>) -> BoxFuture<'_, Result<Self, Error>> {
+        Box::pin(Self::assemble(config, deps))
+    }
+
+    async fn assemble(config: Config, deps: Deps<'_>) -> Result<Self, Error> {
         let Deps { client, clock, registry } = deps;
         let watches = Watches::new(&client);
         let caches = watches.caches();
@@ -101,7 +106,11 @@ impl Service {
     /// # Errors
     ///
     /// When they did not finish in time.
-    pub async fn run(self, shutdown: Shutdown) -> Result<(), Error> {
+    pub fn run(self, shutdown: Shutdown) -> BoxFuture<'static, Result<(), Error>> {
+        Box::pin(self.work(shutdown))
+    }
+
+    async fn work(self, shutdown: Shutdown) -> Result<(), Error> {
         let Self { client, namespace, watches, caches, nodes, events, clusters, pools } = self;
         let tasks = Tasks::new("hypershift", shutdown.clone());
         supported_versions::spawn(&tasks, &client, &namespace);

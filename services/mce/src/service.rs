@@ -1,6 +1,7 @@
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
+use futures::future::BoxFuture;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::{Api, Client, ResourceExt as _};
 use pilothouse_crds::{ConsoleCLIDownload, HostedCluster, ManagedCluster, ManifestWork, MultiClusterEngine};
@@ -69,7 +70,11 @@ impl Service {
     /// # Errors
     ///
     /// When the port is not to be had.
-    pub async fn build(config: Config, deps: Deps<'_>) -> Result<Self, Error> {
+    pub fn build(config: Config, deps: Deps<'_>) -> BoxFuture<'_, Result<Self, Error>> {
+        Box::pin(Self::assemble(config, deps))
+    }
+
+    async fn assemble(config: Config, deps: Deps<'_>) -> Result<Self, Error> {
         let Deps { client, clock, registry } = deps;
         let downloads = match &config.downloads {
             Some(config) => Some(Downloads::bind(config, &clock, registry).await?),
@@ -83,7 +88,11 @@ impl Service {
     /// # Errors
     ///
     /// When they did not finish in time.
-    pub async fn run(mut self, shutdown: Shutdown) -> Result<(), Error> {
+    pub fn run(self, shutdown: Shutdown) -> BoxFuture<'static, Result<(), Error>> {
+        Box::pin(self.work(shutdown))
+    }
+
+    async fn work(mut self, shutdown: Shutdown) -> Result<(), Error> {
         let tasks = Tasks::new("mce", shutdown.clone());
         let downloads = self.downloads.take();
         let links = downloads.as_ref().map(Downloads::links);

@@ -146,8 +146,12 @@ impl HostedClusters {
         let kubeconfigs = Kubeconfigs::write(blueprint, &endpoint, &leaves.admin, signers.root(), infra_id)?;
         let stateful_sets: Api<StatefulSet> = Api::namespaced(self.client(), namespace);
         let pods = self.caches.pods.list_in(namespace);
-        let exists = |set: &StatefulSet| self.caches.stateful_sets.get(&ObjectKey::of(set)).is_some();
-        let due = parts.due(&pods, exists).map(|component| &component.stateful_set);
+        let found = |set: &StatefulSet| self.caches.stateful_sets.get(&ObjectKey::of(set));
+        let due: Vec<_> = parts
+            .due(&pods, |set| found(set).is_some())
+            .map(|component| component.beside(found(&component.stateful_set).as_deref(), &pods))
+            .collect();
+        let due = due.iter().map(AsRef::as_ref);
         try_join!(
             self.ensure_kubeconfigs(&kubeconfigs),
             ensure_all(&stateful_sets, &self.caches.stateful_sets, due, &workload::OURS),

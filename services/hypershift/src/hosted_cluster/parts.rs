@@ -1,6 +1,7 @@
 //! What a control plane consists of, whatever its payload: beside the objects that every one has, some files and some
 //! workloads, which change in an order.
 
+use std::borrow::Cow;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -9,6 +10,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Pod, Service};
 use kube::ResourceExt as _;
 
 use super::blueprint::Blueprint;
+use super::keeping;
 use super::manifests;
 use super::payload::{Images, Payload};
 use super::pki::Signers;
@@ -17,7 +19,7 @@ use super::workload;
 use crate::Config;
 use crate::error::Error;
 use crate::names;
-use crate::pod::{is_pod_ready, pod_state};
+use crate::pod::{is_pod_ready, is_pod_running, pod_state};
 
 /// What a payload consists of.
 pub(crate) struct Parts {
@@ -65,10 +67,10 @@ impl Parts {
         signers: &Signers,
     ) -> Result<Self, Error> {
         let of_upstream = signers.upstream().zip(blueprint.control_plane_release.upstream());
-        match of_upstream {
+        let mut parts = match of_upstream {
             None => {
                 let (root, clients) = (signers.root().to_pem(), signers.clients()?.to_pem());
-                Ok(Self {
+                Self {
                     config_maps: vec![manifests::config_map(blueprint, address, &root, &clients)?],
                     components: vec![Component {
                         stateful_set: workload::stateful_set(blueprint, &config.image),
@@ -76,13 +78,17 @@ impl Parts {
                         needed: 1,
                         stage: 0,
                     }],
-                })
+                }
             }
             Some((authorities, programs)) => {
                 let images = Images::of(programs, config);
-                upstream::parts(blueprint, &images, address, signers, authorities)
+                upstream::parts(blueprint, &images, address, signers, authorities)?
             }
+        };
+        for component in &mut parts.components {
+            keeping::sign(&mut component.stateful_set, blueprint, address, &component.hash);
         }
+        Ok(parts)
     }
 
     /// Those that may be written now: whatever is missing, and changes up to the first stage that has not changed yet.
@@ -140,6 +146,24 @@ impl Component {
         self.stateful_set.name_any()
     }
 
+    /// What is to be written where `found` is.
+    pub(crate) fn beside(&self, found: Option<&StatefulSet>, pods: &[Arc<Pod>]) -> Cow<'_, StatefulSet> {
+        let stays = |pod: &&Arc<Pod>| pod.metadata.deletion_timestamp.is_none();
+        let running = self.own(pods).filter(stays).filter(|pod| self.describes(pod) && is_pod_running(pod));
+        keeping::keep(&self.stateful_set, found, running.count() >= self.needed)
+    }
+
+    fn own<'a>(&self, pods: &'a [Arc<Pod>]) -> impl Iterator<Item = &'a Arc<Pod>> {
+        let name = self.name();
+        let of = move |pod: &&Arc<Pod>| pod.labels().get(names::COMPONENT).is_some_and(|of| *of == name);
+        pods.iter().filter(of)
+    }
+
+    /// Whether a pod of it is one of now.
+    fn describes(&self, pod: &Pod) -> bool {
+        names::annotation(&pod.metadata, names::CONFIG_HASH) == Some(self.hash.as_str())
+    }
+
     fn replicas(&self) -> usize {
         let replicas = self.stateful_set.spec.as_ref().and_then(|spec| spec.replicas);
         replicas.and_then(|replicas| usize::try_from(replicas).ok()).unwrap_or(1)
@@ -163,14 +187,9 @@ impl Component {
 
     /// All of its pods, if there are none but those of now.
     fn current(&self, pods: &[Arc<Pod>]) -> Result<Vec<Arc<Pod>>, String> {
-        let name = self.name();
-        let of_component =
-            |pod: &&Arc<Pod>| pod.labels().get(names::COMPONENT).is_some_and(|component| *component == name);
-        let own: Vec<_> = pods.iter().filter(of_component).cloned().collect();
-        let of_before = own.iter().find(|pod| {
-            pod.metadata.deletion_timestamp.is_some()
-                || names::annotation(&pod.metadata, names::CONFIG_HASH) != Some(self.hash.as_str())
-        });
+        let own: Vec<_> = self.own(pods).cloned().collect();
+        let of_before =
+            own.iter().find(|pod| pod.metadata.deletion_timestamp.is_some() || !self.describes(pod));
         match of_before {
             Some(pod) => Err(format!("pod {} of before is still there", pod.name_any())),
             None => Ok(own),
@@ -180,12 +199,10 @@ impl Component {
     fn look(&self, pods: &[Arc<Pod>]) -> Look {
         let name = self.name();
         let (mut ready, mut of_before, mut seen) = (0, 0, None);
-        let of_component =
-            |pod: &&Arc<Pod>| pod.labels().get(names::COMPONENT).is_some_and(|component| *component == name);
-        for pod in pods.iter().filter(of_component) {
+        for pod in self.own(pods) {
             let leaves = pod.metadata.deletion_timestamp.is_some();
             let is_ready = !leaves && is_pod_ready(pod);
-            if names::annotation(&pod.metadata, names::CONFIG_HASH) != Some(self.hash.as_str()) {
+            if !self.describes(pod) {
                 of_before += usize::from(is_ready);
                 // What does not become ready is what has to be told, not what waits for it.
                 seen.get_or_insert_with(|| {

@@ -29,8 +29,9 @@ pub(super) const PRIVATE: i32 = 0o400;
 /// Where nobody but us writes into the StatefulSet: what a specification no longer asks for goes.
 pub(super) const OURS: [&str; 2] = ["/spec/template/spec/nodeSelector", "/spec/template/metadata/labels"];
 
-/// What a process uses that has nothing to do, with some room. Two hundred of them fit on a machine with two processors, and leave one.
-const PROCESSOR: &str = "5m";
+/// What a process uses that has nothing to do, with room for ten times that. A thousand of them fit on a machine with two processors,
+/// and leave one.
+const PROCESSOR: &str = "1m";
 const MEMORY: &str = "16Mi";
 
 /// The one workload of payload `light`.

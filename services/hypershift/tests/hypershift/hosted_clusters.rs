@@ -152,6 +152,74 @@ async fn a_pass_over_a_finished_cluster_writes_nothing_and_repairs_what_was_chan
 }
 
 #[tokio::test]
+async fn a_newer_operator_leaves_a_control_plane_alone_that_runs() {
+    let mut region = Region::start().await;
+    region.create_cluster("pilothouse/release:4.20.0").await;
+    region.run_control_plane().await;
+    region.eventually_condition("Available", "True").await;
+    region.at_rest().await;
+    let sets: Api<StatefulSet> = region.api(CONTROL_PLANE);
+    let before = sets.get("kube-apiserver").await.unwrap();
+
+    // Nobody asks for anything else.
+    region.replace_operator(|config| config.image = "pilothouse:newer".to_owned()).await;
+    region.wake();
+    region.at_rest().await;
+    let kept = sets.get("kube-apiserver").await.unwrap();
+    assert_eq!((kept.spec, kept.metadata.generation), (before.spec, before.metadata.generation));
+
+    // It has not stopped looking after it.
+    sets.patch(
+        "kube-apiserver",
+        &PatchParams::default(),
+        &Patch::Merge(json!({ "spec": { "replicas": 0 } })),
+    )
+    .await
+    .unwrap();
+    eventually("the number of replicas is repaired", PATIENCE, async || {
+        match sets.get("kube-apiserver").await.unwrap().spec.unwrap().replicas {
+            Some(1) => Ok(()),
+            other => Err(format!("{other:?}")),
+        }
+    })
+    .await;
+    let image = async || {
+        let pod = sets.get("kube-apiserver").await.unwrap().spec.unwrap().template.spec.unwrap();
+        pod.containers[0].image.clone().unwrap()
+    };
+    assert_eq!(image().await, "pilothouse");
+
+    // Whoever asks for a restart gets what is new.
+    region
+        .change_cluster(
+            json!({ "metadata": { "annotations": { "hypershift.openshift.io/restart-date": "now" } } }),
+        )
+        .await;
+    eventually("the newer operator describes the pods", PATIENCE, async || match image().await.as_str() {
+        "pilothouse:newer" => Ok(()),
+        other => Err(other.to_owned()),
+    })
+    .await;
+
+    // And so does what does not run.
+    region.replace_pod().await;
+    region.eventually_condition("Progressing", "False").await;
+    let ended = json!({ "status": { "containerStatuses": [{
+        "name": "kube-apiserver", "image": "pilothouse", "imageID": "", "ready": false, "restartCount": 9,
+        "state": { "waiting": { "reason": "CrashLoopBackOff" } },
+    }] } });
+    let pods: Api<Pod> = region.api(CONTROL_PLANE);
+    pods.patch_status("kube-apiserver-0", &PatchParams::default(), &Patch::Merge(ended)).await.unwrap();
+    region.replace_operator(|config| config.image = "pilothouse:newest".to_owned()).await;
+    eventually("the newest operator describes the pods", PATIENCE, async || match image().await.as_str() {
+        "pilothouse:newest" => Ok(()),
+        other => Err(other.to_owned()),
+    })
+    .await;
+    region.stop().await;
+}
+
+#[tokio::test]
 async fn a_deleted_cluster_takes_everything_with_it_in_reverse_order() {
     let region = Region::start().await;
     region.create_cluster("pilothouse/release:4.20.0").await;

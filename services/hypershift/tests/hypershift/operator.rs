@@ -19,6 +19,7 @@ use tokio::sync::Notify;
 use tower::{Layer, Service as TowerService};
 
 /// What an operator is started with, as often as it has to be.
+#[derive(Clone)]
 pub(crate) struct OperatorStart {
     pub(crate) config: Config,
     pub(crate) clock: Clock,

@@ -50,6 +50,7 @@ pub(crate) struct Region {
     /// The gateway, and whoever starts the next operator. They end with the test.
     network: Tasks,
     operator: Tasks,
+    start: OperatorStart,
 }
 
 /// What a test may want otherwise.
@@ -102,7 +103,7 @@ impl Region {
         };
         let (operator, handles, registry) = start.start().await;
         let (writes, faults) = (start.writes.clone(), start.faults.clone());
-        network.spawn("supervisor", OnExit::Expendable, start.supervise(operator.clone()));
+        network.spawn("supervisor", OnExit::Expendable, start.clone().supervise(operator.clone()));
         Self {
             client,
             handles,
@@ -114,7 +115,16 @@ impl Region {
             hosted: Mutex::default(),
             network,
             operator,
+            start,
         }
+    }
+
+    /// Ends the operator and starts one that is configured otherwise, and so describes pods otherwise, as a newer one does.
+    pub(crate) async fn replace_operator(&mut self, change: impl FnOnce(&mut Config)) {
+        self.operator.shutdown().request(Reason::Asked("another one follows".to_owned()));
+        self.operator.drain(PATIENCE).await.unwrap();
+        change(&mut self.start.config);
+        (self.operator, self.handles, self.registry) = self.start.start().await;
     }
 
     /// Stops the operator and fails if anything of it is left or went wrong.
@@ -277,7 +287,12 @@ impl Region {
         let pods: Api<Pod> = self.api(CONTROL_PLANE);
         create(&pods, pod).await;
         let status = json!({ "status": {
-            "phase": "Running", "conditions": [{ "type": "Ready", "status": "True" }],
+            "phase": "Running",
+            "conditions": [{ "type": "Ready", "status": "True" }],
+            "containerStatuses": [{
+                "name": "kube-apiserver", "image": "pilothouse", "imageID": "", "ready": true, "restartCount": 0,
+                "state": { "running": { "startedAt": "2026-01-01T00:00:00Z" } },
+            }],
         } });
         pods.patch_status("kube-apiserver-0", &PatchParams::default(), &Patch::Merge(status)).await.unwrap();
     }

@@ -2,6 +2,7 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use futures::future::BoxFuture;
 use pilothouse_http::{Health, Verdict};
 use pilothouse_runtime::reconcile::{Handle, Options};
 use pilothouse_runtime::{Clock, Controller, OnExit, Shutdown, Tasks};
@@ -54,7 +55,11 @@ pub struct Service {
 impl Service {
     /// Checks the configuration, and reads what an agent before this one has left. Neither the broker nor the cluster need
     /// be there yet.
-    pub async fn build(config: Config, deps: Deps<'_>) -> Result<Self, Error> {
+    pub fn build(config: Config, deps: Deps<'_>) -> BoxFuture<'_, Result<Self, Error>> {
+        Box::pin(Self::assemble(config, deps))
+    }
+
+    async fn assemble(config: Config, deps: Deps<'_>) -> Result<Self, Error> {
         let Deps { client, store, clock, health, registry } = deps;
         for name in [&config.consumer, &config.source_id] {
             if !topic::is_name(name) {
@@ -70,7 +75,11 @@ impl Service {
     }
 
     /// Serves until shutdown; returns when everything has ended.
-    pub async fn run(self, shutdown: Shutdown) -> Result<(), Error> {
+    pub fn run(self, shutdown: Shutdown) -> BoxFuture<'static, Result<(), Error>> {
+        Box::pin(self.work(shutdown))
+    }
+
+    async fn work(self, shutdown: Shutdown) -> Result<(), Error> {
         let tasks = Tasks::new("maestro-agent", shutdown.clone());
         let Self { config, client, saved, works, sequence, clock, health, metrics } = self;
         let Config { broker, consumer, source_id, agent_id, hub, json_raw_limit, store: _ } = config;

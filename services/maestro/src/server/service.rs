@@ -1,6 +1,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use futures::future::BoxFuture;
 use pilothouse_http::{Health, Listener, Metrics as HttpMetrics, Stack, Verdict};
 use pilothouse_runtime::{Clock, Controller, OnExit, Shutdown, Tasks, reconcile};
 use pilothouse_store::Store;
@@ -72,7 +73,11 @@ struct GrpcListener {
 
 impl Service {
     /// Takes the ports and makes the configured consumers. The broker need not be there yet.
-    pub async fn build(config: Config, deps: Deps<'_>) -> Result<Self, Error> {
+    pub fn build(config: Config, deps: Deps<'_>) -> BoxFuture<'_, Result<Self, Error>> {
+        Box::pin(Self::assemble(config, deps))
+    }
+
+    async fn assemble(config: Config, deps: Deps<'_>) -> Result<Self, Error> {
         let Deps { store, clock, health, registry } = deps;
         for name in config.consumers.iter().chain([&config.source_id]) {
             if !topic::is_name(name) {
@@ -132,7 +137,11 @@ impl Service {
     }
 
     /// Serves until shutdown; returns when everything has ended.
-    pub async fn run(mut self, shutdown: Shutdown) -> Result<(), Error> {
+    pub fn run(self, shutdown: Shutdown) -> BoxFuture<'static, Result<(), Error>> {
+        Box::pin(self.work(shutdown))
+    }
+
+    async fn work(mut self, shutdown: Shutdown) -> Result<(), Error> {
         let tasks = Tasks::new("maestro-server", shutdown.clone());
         let (link, happenings) = self.link(&tasks)?;
         let Self { rest, grpc, pages, rest_metrics, metrics, records, clock, health, config, .. } = self;

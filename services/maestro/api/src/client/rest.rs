@@ -1,9 +1,12 @@
 //! The REST side: what the server knows.
 
+use std::collections::BTreeSet;
+
 use futures::StreamExt as _;
 use http::{Method, StatusCode};
 use pilothouse_http::{Client, Response};
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 use url::Url;
 
 use crate::Error;
@@ -73,6 +76,23 @@ impl RestClient {
             found.extend(self.resource_bundle_list(search, page, PAGE).await?.items);
         }
         Ok(found)
+    }
+
+    /// The values that a label has on bundles, each once. Nothing else of the bundles is asked for.
+    pub async fn resource_bundle_labels(&self, label: &str) -> Result<BTreeSet<String>, Error> {
+        let mut values = BTreeSet::new();
+        let size = PAGE.to_string();
+        for page in 1.. {
+            let page = page.to_string();
+            let query = [("page", page.as_str()), ("size", size.as_str()), ("fields", "metadata")];
+            let list: List<Value> = read(self.send(Method::GET, "resource-bundles", &query).await?).await?;
+            let labels = list.items.iter().filter_map(|item| item["metadata"]["labels"][label].as_str());
+            values.extend(labels.map(str::to_owned));
+            if list.items.len() < PAGE {
+                break;
+            }
+        }
+        Ok(values)
     }
 
     /// Asks for a bundle to be removed. Also well if there is none.
