@@ -8,8 +8,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use prometheus_client::encoding::EncodeLabelSet;
+use tokio::sync::Semaphore;
 
 use crate::metrics::{ClusterNumbers, Metrics};
+
+/// How many names a cluster may have looked up at once. Each takes a thread for as long as a name server does not answer, and
+/// there are some hundreds for everybody; `egress::lookup` says how many of them are for lookups.
+const LOOKUPS: usize = 16;
 
 /// What tells one cluster from another.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, EncodeLabelSet)]
@@ -34,6 +39,7 @@ struct Entry {
     numbers: ClusterNumbers,
     /// Whether the numbers are its own.
     own: bool,
+    lookups: Arc<Semaphore>,
 }
 
 /// One connection's place among those that there may be, given back when dropped.
@@ -45,6 +51,8 @@ pub(crate) struct Place(Arc<AtomicUsize>);
 pub(crate) struct ClusterPlace {
     _place: Place,
     pub(crate) numbers: ClusterNumbers,
+    /// As many names as the cluster may have looked up at once.
+    pub(crate) lookups: Arc<Semaphore>,
 }
 
 // === impl Clusters ===
@@ -59,26 +67,33 @@ impl Clusters {
         Place::take(&self.open, most)
     }
 
-    /// A place among those of a cluster; without one, the numbers to count that in.
+    /// A place among those of a cluster; without one, the numbers to count that in. `exists` says whether there is such a cluster
+    /// by now: one that is gone does not come back because of its last client.
     pub(crate) fn enter_cluster(
         &self,
         name: &ClusterName,
         most: usize,
         labels: usize,
+        exists: impl FnOnce() -> bool,
     ) -> Result<ClusterPlace, ClusterNumbers> {
-        let Entry { open, numbers, .. } = self.entry(name, labels);
+        let Entry { open, numbers, lookups, .. } = self.entry(name, labels, exists);
         match Place::take(&open, most) {
             Some(place) => {
                 numbers.opened();
-                Ok(ClusterPlace { _place: place, numbers })
+                Ok(ClusterPlace { _place: place, numbers, lookups })
             }
             None => Err(numbers),
         }
     }
 
     /// The numbers of a cluster.
-    pub(crate) fn numbers(&self, name: &ClusterName, labels: usize) -> ClusterNumbers {
-        self.entry(name, labels).numbers
+    pub(crate) fn numbers(
+        &self,
+        name: &ClusterName,
+        labels: usize,
+        exists: impl FnOnce() -> bool,
+    ) -> ClusterNumbers {
+        self.entry(name, labels, exists).numbers
     }
 
     /// The cluster is gone. Connections that it still has keep their places and are counted no more.
@@ -88,21 +103,39 @@ impl Clusters {
         }
     }
 
-    fn entry(&self, name: &ClusterName, labels: usize) -> Entry {
+    fn entry(&self, name: &ClusterName, labels: usize, exists: impl FnOnce() -> bool) -> Entry {
         let mut entries = self.lock();
         if let Some(entry) = entries.get(name) {
             return entry.clone();
         }
+        // Asked under the lock, which whoever forgets a cluster takes after it has ceased to exist.
+        if !exists() {
+            return Entry::nobodys();
+        }
         let own = entries.len() < labels;
         let numbers =
             if own { self.metrics.cluster(name) } else { self.metrics.cluster(&ClusterName::other()) };
-        let entry = Entry { open: Arc::default(), numbers, own };
+        let entry = Entry { numbers, own, ..Entry::nobodys() };
         entries.insert(name.clone(), entry.clone());
         entry
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<ClusterName, Entry>> {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+// === impl Entry ===
+
+impl Entry {
+    /// Of a cluster that is gone: nobody sees its numbers.
+    fn nobodys() -> Self {
+        Self {
+            open: Arc::default(),
+            numbers: ClusterNumbers::default(),
+            own: false,
+            lookups: Arc::new(Semaphore::new(LOOKUPS)),
+        }
     }
 }
 
@@ -161,11 +194,11 @@ mod tests {
     #[test]
     fn places_of_one_cluster_are_not_those_of_another_and_are_given_back() {
         let clusters = Clusters::new(Metrics::new(&mut Registry::default()));
-        let first = clusters.enter_cluster(&name("first"), 1, 10).unwrap();
-        assert!(clusters.enter_cluster(&name("first"), 1, 10).is_err());
-        assert!(clusters.enter_cluster(&name("second"), 1, 10).is_ok());
+        let first = clusters.enter_cluster(&name("first"), 1, 10, || true).unwrap();
+        assert!(clusters.enter_cluster(&name("first"), 1, 10, || true).is_err());
+        assert!(clusters.enter_cluster(&name("second"), 1, 10, || true).is_ok());
         drop(first);
-        assert!(clusters.enter_cluster(&name("first"), 1, 10).is_ok());
+        assert!(clusters.enter_cluster(&name("first"), 1, 10, || true).is_ok());
         let all = [clusters.enter(2), clusters.enter(2), clusters.enter(2)];
         assert!(all[1].is_some() && all[2].is_none());
     }
@@ -175,7 +208,7 @@ mod tests {
         let mut registry = Registry::default();
         let clusters = Clusters::new(Metrics::new(&mut registry));
         for cluster in ["first", "second", "third"] {
-            clusters.enter_cluster(&name(cluster), 10, 1).unwrap().numbers.ended(true);
+            clusters.enter_cluster(&name(cluster), 10, 1, || true).unwrap().numbers.ended(true);
         }
         let served = |management: &str, cluster: &str, count: u64| {
             let labels = format!("management=\"{management}\",cluster=\"{cluster}\"");
@@ -189,5 +222,20 @@ mod tests {
         clusters.forget(&name("second"));
         let seen = text(&registry);
         assert!(!seen.contains("first") && seen.contains(&other), "{seen}");
+    }
+
+    #[test]
+    fn cluster_that_is_gone_does_not_come_back_with_its_last_client() {
+        let mut registry = Registry::default();
+        let clusters = Clusters::new(Metrics::new(&mut registry));
+        let place = clusters.enter_cluster(&name("first"), 10, 10, || true).unwrap();
+        clusters.forget(&name("first"));
+        place.numbers.ended(true);
+        clusters.numbers(&name("first"), 10, || false).ended(false);
+        let late = clusters.enter_cluster(&name("first"), 10, 10, || false).unwrap();
+        late.numbers.ended(true);
+        let seen = text(&registry);
+        assert!(!seen.contains("first"), "{seen}");
+        assert!(clusters.lock().is_empty());
     }
 }

@@ -10,6 +10,9 @@ use serde::{Deserialize, Serialize};
 use crate::egress::Permission;
 use crate::range::Range;
 
+/// What a process of its own gives a service at shutdown, before it is cut off.
+const GRACE: Duration = Duration::from_secs(40);
+
 /// How the gateway listens, whom it lets in, and how patient it is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -28,7 +31,9 @@ pub struct Config {
     pub dial_timeout: Duration,
     /// How long a connection may be silent in both directions. Watches of the Kubernetes API say something every minute.
     pub idle_timeout: Duration,
-    /// How long connections that are in use may go on at shutdown.
+    /// How long it goes on at shutdown as if nothing was: until balancers in front have noticed that it is not ready any more.
+    pub linger: Duration,
+    /// How long connections that are in use may go on at shutdown, after that.
     pub drain_timeout: Duration,
     /// How long a connection must have been silent at shutdown to be closed without waiting for the rest of that time.
     pub quiet: Duration,
@@ -149,17 +154,37 @@ pub enum Contradiction {
     /// Management clusters that could not be told apart.
     #[error("two management clusters are called `{0}`; give each its own name in `management_clusters`")]
     SameName(String),
+    /// At shutdown it would be cut off before it is done.
+    #[error(
+        "`linger` ({linger}) and `drain_timeout` ({drain_timeout}) are not less than {} together, after which it is cut off; shorten one",
+        GRACE
+    )]
+    SlowEnd {
+        /// How long it would go on as if nothing was.
+        linger: Duration,
+        /// How long connections would have after that.
+        drain_timeout: Duration,
+    },
 }
 
 // === impl Config ===
 
 impl Config {
+    /// How many descriptors it takes to hold as many connections as it may.
+    pub(crate) fn descriptors(&self) -> u64 {
+        u64::try_from(self.max_connections).unwrap_or(u64::MAX).saturating_mul(2)
+    }
+
     /// Whether it makes sense as a whole.
     ///
     /// # Errors
     ///
     /// When it does not.
     pub fn check(&self) -> Result<(), Contradiction> {
+        let Self { linger, drain_timeout, .. } = *self;
+        if linger.0.saturating_add(drain_timeout.0) >= GRACE.0 {
+            return Err(Contradiction::SlowEnd { linger, drain_timeout });
+        }
         let mut links = BTreeMap::new();
         for (name, cluster) in &self.egress.clusters {
             let Some(link) = cluster.link else { continue };
@@ -198,6 +223,7 @@ impl Default for Config {
             hello_limit: ByteSize(32 * 1024),
             dial_timeout: Duration::from_secs(5),
             idle_timeout: Duration::from_secs(15 * 60),
+            linger: Duration::from_secs(0),
             drain_timeout: Duration::from_secs(10),
             quiet: Duration::from_millis(500),
             name: "pilothouse".to_owned(),
@@ -209,5 +235,25 @@ impl Default for Config {
             management_clusters: Vec::new(),
             egress: Egress::default(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gateway_that_would_be_cut_off_at_its_end_is_refused() {
+        let lingers = |seconds: u64| Config { linger: Duration::from_secs(seconds), ..Config::default() };
+        assert_eq!(lingers(29).check(), Ok(()));
+        for seconds in [30, u64::MAX] {
+            let (linger, drain_timeout) = (Duration::from_secs(seconds), Duration::from_secs(10));
+            assert_eq!(lingers(seconds).check(), Err(Contradiction::SlowEnd { linger, drain_timeout }));
+        }
+        assert_eq!(
+            lingers(30).check().unwrap_err().to_string(),
+            "`linger` (30s) and `drain_timeout` (10s) are not less than 40s together, after which it is cut off; \
+             shorten one"
+        );
     }
 }

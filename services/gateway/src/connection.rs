@@ -103,6 +103,8 @@ impl Connections {
             return Ok(Announced::default());
         }
         let read = tokio::select! {
+            // First: what is there already is read, also at shutdown.
+            biased;
             read = timeout_at(deadline, proxy_header::read(client)) => read,
             () = self.shutdown.requested() => return Err(Outcome::Drained),
         };
@@ -138,7 +140,8 @@ impl Connections {
             info!(%from, host, "nobody has this host");
             return self.refuse(client, Outcome::UnknownName, &client_hello::UNRECOGNIZED_NAME).await;
         };
-        let refused = match self.enter(&destination, from, reach, config) {
+        let exists = || self.resolver.find(host).is_some_and(|found| found.cluster == destination.cluster);
+        let refused = match self.enter(&destination, from, reach, config, exists) {
             Ok(place) => {
                 let first = first_words(&client, from, host, &destination, hello.bytes);
                 match self.endpoint(host, &destination, &first, config).await {
@@ -153,7 +156,7 @@ impl Connections {
         };
         let (outcome, alert) = refused;
         info!(%from, host, ?outcome, "connection refused");
-        self.clusters.numbers(&destination.cluster, config.cluster_labels).ended(false);
+        self.clusters.numbers(&destination.cluster, config.cluster_labels, exists).ended(false);
         self.refuse(client, outcome, alert).await;
     }
 
@@ -163,17 +166,19 @@ impl Connections {
             return self.metrics.ended(Outcome::UnknownLink);
         };
         let name = ClusterName::configured(cluster);
-        let place = match self.place(&name, config) {
+        // Not in the configuration that this connection goes by, but in the one that there is.
+        let exists = || self.config.load().egress.clusters.contains_key(cluster);
+        let place = match self.place(&name, config, exists) {
             Ok(place) => place,
             Err(outcome) => {
-                self.clusters.numbers(&name, config.cluster_labels).ended(false);
+                self.clusters.numbers(&name, config.cluster_labels, exists).ended(false);
                 return self.metrics.ended(outcome);
             }
         };
         let patience = egress::Patience { request: config.hello_timeout.0, dial: config.dial_timeout.0 };
         let Ok(client) = client.into_watched() else { return self.metrics.ended(Outcome::Left) };
         let granted = tokio::select! {
-            granted = egress::negotiate(client, cluster, permissions, patience) => granted,
+            granted = egress::negotiate(client, cluster, permissions, patience, &place.lookups) => granted,
             () = self.shutdown.requested() => Err(Outcome::Drained),
         };
         match granted {
@@ -197,6 +202,8 @@ impl Connections {
     ) -> Result<ClientHello, (Outcome, Vec<u8>)> {
         let limit = usize::try_from(config.hello_limit.0).unwrap_or(usize::MAX);
         let read = tokio::select! {
+            // First: whoever has said all of it believes to be connected.
+            biased;
             read = timeout_at(deadline, client_hello::read(client, limit)) => read,
             // Nothing has begun that could be finished.
             () = self.shutdown.requested() => return Err((Outcome::Drained, Vec::new())),
@@ -223,6 +230,7 @@ impl Connections {
         from: SocketAddr,
         reach: Reach,
         config: &Config,
+        exists: impl FnOnce() -> bool,
     ) -> Result<ClusterPlace, Refusal> {
         destination.access.admit(from.ip(), reach, &config.private_ranges).map_err(
             |denied| match denied {
@@ -231,13 +239,19 @@ impl Connections {
                 Denied::NotAllowed => (Outcome::NotAllowed, &client_hello::ACCESS_DENIED[..]),
             },
         )?;
-        self.place(&destination.cluster, config)
+        self.place(&destination.cluster, config, exists)
             .map_err(|outcome| (outcome, &client_hello::INTERNAL_ERROR[..]))
     }
 
-    fn place(&self, cluster: &ClusterName, config: &Config) -> Result<ClusterPlace, Outcome> {
-        let most = config.max_connections_per_cluster;
-        self.clusters.enter_cluster(cluster, most, config.cluster_labels).map_err(|_| Outcome::ClusterLimit)
+    fn place(
+        &self,
+        cluster: &ClusterName,
+        config: &Config,
+        exists: impl FnOnce() -> bool,
+    ) -> Result<ClusterPlace, Outcome> {
+        let (most, labels) = (config.max_connections_per_cluster, config.cluster_labels);
+        let place = self.clusters.enter_cluster(cluster, most, labels, exists);
+        place.map_err(|_| Outcome::ClusterLimit)
     }
 
     /// A connection to an endpoint, which has been told the first words.

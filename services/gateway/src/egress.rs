@@ -6,7 +6,7 @@
 //! that no second answer can be another.
 
 use std::net::{IpAddr, SocketAddr};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use http::{Method, Request, Response, StatusCode, header};
@@ -16,7 +16,8 @@ use hyper::service::service_fn;
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use pilothouse_runtime::Chain;
-use tokio::net::{TcpStream, lookup_host};
+use tokio::net::TcpStream;
+use tokio::sync::Semaphore;
 use tokio::time::timeout;
 use tracing::{debug, info};
 
@@ -24,6 +25,7 @@ use crate::config;
 use crate::metrics::Outcome;
 use crate::proxy_header;
 
+mod lookup;
 mod permission;
 mod reserved;
 
@@ -137,6 +139,7 @@ pub(crate) async fn negotiate(
     cluster: &str,
     permissions: Permissions<'_>,
     patience: Patience,
+    lookups: &Arc<Semaphore>,
 ) -> Result<Granted, Outcome> {
     let mut beginning = [0; 12];
     let peeked = timeout(patience.request, client.peek(&mut beginning)).await;
@@ -152,7 +155,7 @@ pub(crate) async fn negotiate(
     let answer = service_fn(|mut request: Request<Incoming>| {
         let (granted, refused) = (&granted, &refused);
         async move {
-            let response = match connect(&request, cluster, permissions, patience.dial).await {
+            let response = match connect(&request, cluster, permissions, patience.dial, lookups).await {
                 Ok((server, host)) => {
                     let upgrade = hyper::upgrade::on(&mut request);
                     *granted.lock().unwrap_or_else(PoisonError::into_inner) = Some((upgrade, server, host));
@@ -211,6 +214,7 @@ async fn connect<B>(
     cluster: &str,
     permissions: Permissions<'_>,
     patience: Duration,
+    lookups: &Arc<Semaphore>,
 ) -> Result<(TcpStream, String), Refusal> {
     if request.method() != Method::CONNECT {
         return Err(Refusal::Method(request.method().clone()));
@@ -221,11 +225,8 @@ async fn connect<B>(
     let host = authority.host().trim_start_matches('[').trim_end_matches(']').to_owned();
     permissions.check_host(cluster, &host, port)?;
     let unresolved = |why: String| Refusal::Unresolved { host: host.clone(), why };
-    let found = match timeout(patience, lookup_host((host.as_str(), port))).await {
-        Ok(Ok(found)) => found.collect::<Vec<_>>(),
-        Ok(Err(error)) => return Err(unresolved(error.to_string())),
-        Err(_elapsed) => return Err(unresolved("no answer in time".to_owned())),
-    };
+    let found = lookup::find(&host, port, lookups, patience).await;
+    let found = found.map_err(|error| unresolved(error.to_string()))?;
     if found.is_empty() {
         return Err(unresolved("it has no address".to_owned()));
     }

@@ -22,7 +22,7 @@ pub(crate) struct Metrics {
 }
 
 /// The numbers of one cluster. A cheap handle.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct ClusterNumbers {
     connections: Counter,
     refused: Counter,

@@ -15,6 +15,9 @@ const SIGNATURE: [u8; 12] = *b"\r\n\r\n\0\r\nQUIT\n";
 const SIGNATURE_OF_VERSION_1: [u8; 6] = *b"PROXY ";
 /// The signature, the command, the family, and how long the rest is.
 const FIXED: usize = 16;
+/// Where the command is, in the lower half of a byte, and the one by which a balancer speaks for itself.
+const COMMAND: usize = 12;
+const LOCAL: u8 = 0;
 /// The longest rest that is read. Addresses take at most 216 bytes; the fields behind them are ours to refuse.
 const LONGEST: usize = 4096;
 /// The field in which a private link says which one it is, and the kind of that within it.
@@ -39,6 +42,8 @@ pub(crate) enum HeaderError {
     TooLong(usize),
     #[error("a PROXY header that makes no sense")]
     Malformed(#[source] proxy_header::Error),
+    #[error("a PROXY header for a client without an address, which could be anybody")]
+    Nobody,
     #[error("the connection ended before the PROXY header did")]
     Left(#[source] io::Error),
 }
@@ -61,16 +66,21 @@ pub(crate) async fn read(stream: &mut (impl AsyncRead + Unpin)) -> Result<Announ
     }
     bytes.resize(FIXED + length, 0);
     stream.read_exact(&mut bytes[FIXED..]).await.map_err(HeaderError::Left)?;
-    parse(&bytes).map_err(HeaderError::Malformed)
+    parse(&bytes)
 }
 
-fn parse(bytes: &[u8]) -> Result<Announced, proxy_header::Error> {
+fn parse(bytes: &[u8]) -> Result<Announced, HeaderError> {
     let config = ParseConfig { include_tlvs: true, allow_v1: false, allow_v2: true };
-    let (header, _) = ProxyHeader::parse(bytes, config)?;
-    let mut announced =
-        Announced { client: header.proxied_address().map(|proxied| canonical(proxied.source)), link: None };
+    let (header, _) = ProxyHeader::parse(bytes, config).map_err(HeaderError::Malformed)?;
+    let client = header.proxied_address().map(|proxied| canonical(proxied.source));
+    // The balancer's own address is not that of a client of whom it says nothing: it may be trusted where the client is not.
+    let own = bytes.get(COMMAND).is_some_and(|command| command & 0x0f == LOCAL);
+    if client.is_none() && !own {
+        return Err(HeaderError::Nobody);
+    }
+    let mut announced = Announced { client, link: None };
     for field in header.tlvs() {
-        if let Tlv::Custom(LINK_FIELD, value) = field?
+        if let Tlv::Custom(LINK_FIELD, value) = field.map_err(HeaderError::Malformed)?
             && let [LINK_ID, id @ ..] = value.as_ref()
             && let Ok(id) = <[u8; 4]>::try_from(id)
         {

@@ -4,20 +4,22 @@ use std::collections::HashMap;
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use arc_swap::ArcSwap;
+use futures::future::BoxFuture;
 use k8s_openapi::api::core::v1::Endpoints;
 use kube::{Api, Client};
 use pilothouse_crds::Route;
 use pilothouse_http::{Health, Verdict};
 use pilothouse_informer::{Builder, Informer, ObjectKey, watcher};
 use pilothouse_runtime::reconcile::{self, ControllerStatus, Options};
-use pilothouse_runtime::{Clock, Controller, OnExit, Shutdown, Tasks};
+use pilothouse_runtime::{
+    Clock, Controller, OnExit, Reason, Shutdown, Tasks, accept_failed, descriptor_limit,
+};
 use prometheus_client::registry::Registry;
 use tracing::{debug, info, warn};
 
-use crate::cluster::Clusters;
+use crate::cluster::{ClusterName, Clusters};
 use crate::config::{Config, Reach};
 use crate::connection::{Connections, Door};
 use crate::dial::Dial;
@@ -25,10 +27,7 @@ use crate::error::Error;
 use crate::metrics::{Metrics, Outcome, Reload};
 use crate::resolve::{Resolver, Source};
 use crate::route::{Hosts, RouteKey, Routes};
-use crate::stream::Listener;
-
-/// How long to wait after an accept failed, which mostly means that there are no descriptors left.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+use crate::stream::{Listener, Stream};
 
 /// What the gateway needs from outside.
 pub struct Deps<'a> {
@@ -85,6 +84,7 @@ pub struct Handle {
     sources: Arc<HashMap<Arc<str>, Source>>,
     statuses: Arc<HashMap<Arc<str>, reconcile::Handle<ObjectKey>>>,
     config: Arc<ArcSwap<Config>>,
+    clusters: Arc<Clusters>,
     metrics: Metrics,
 }
 
@@ -96,9 +96,21 @@ impl Service {
     /// # Errors
     ///
     /// When the configuration contradicts itself, or a port is not to be had.
-    pub async fn build(config: Config, deps: Deps<'_>) -> Result<Self, Error> {
+    pub fn build(config: Config, deps: Deps<'_>) -> BoxFuture<'_, Result<Self, Error>> {
+        Box::pin(Self::assemble(config, deps))
+    }
+
+    async fn assemble(config: Config, deps: Deps<'_>) -> Result<Self, Error> {
         let Deps { management, clock, health, registry } = deps;
         config.check()?;
+        let (wanted, limit) = (config.descriptors(), descriptor_limit());
+        if wanted > limit {
+            warn!(
+                wanted,
+                limit,
+                "fewer descriptors than `max_connections` needs, two for each; raise the limit (LimitNOFILE, ulimit -n), or set fewer"
+            );
+        }
         let mut listeners = Vec::new();
         for (address, door) in doors(&config) {
             listeners.push(Bound::bind(address, door)?);
@@ -124,6 +136,7 @@ impl Service {
             sources: sources.clone(),
             statuses,
             config: config.clone(),
+            clusters: clusters.clone(),
             metrics: metrics.clone(),
         };
         let ready = handle.clone();
@@ -154,13 +167,20 @@ impl Service {
         self.handle.clone()
     }
 
-    /// Serves until shutdown, and then until every connection has come to an end or the time for that is over.
+    /// Serves until shutdown and as long as it should linger, and then until every connection has come to an end or the time for
+    /// that is over.
     ///
     /// # Errors
     ///
     /// When not everything ends in time.
-    pub async fn run(self, shutdown: Shutdown) -> Result<(), Error> {
-        let tasks = Tasks::new("gateway", shutdown.clone());
+    pub fn run(self, shutdown: Shutdown) -> BoxFuture<'static, Result<(), Error>> {
+        Box::pin(self.work(shutdown))
+    }
+
+    async fn work(self, shutdown: Shutdown) -> Result<(), Error> {
+        // Of the gateway, not of the process: for a while it goes on as if nothing was.
+        let closing = Shutdown::new();
+        let tasks = Tasks::new("gateway", closing.clone());
         for watch in self.watches {
             watch.routes.spawn(&tasks, format!("routes-{}", watch.management));
             watch.endpoints.spawn(&tasks, format!("endpoints-{}", watch.management));
@@ -171,15 +191,32 @@ impl Service {
             resolver: self.resolver,
             clusters: self.clusters,
             metrics: self.metrics,
-            shutdown: shutdown.clone(),
+            shutdown: closing.clone(),
         });
         for bound in self.listeners {
             info!(address = %bound.address, door = ?bound.door, "gateway listens");
             // In a task, so that a panic in it is noticed.
             tasks.spawn("accept", OnExit::StopProcess, accept(bound, connections.clone(), tasks.clone()));
         }
-        shutdown.requested().await;
-        match tasks.drain(self.config.load().drain_timeout.0).await {
+        let lingered = async {
+            shutdown.requested().await;
+            let linger = self.config.load().linger.0;
+            if !linger.is_zero() {
+                info!(?linger, "goes on for as long as balancers need to notice");
+                tokio::time::sleep(linger).await;
+            }
+        };
+        tokio::select! {
+            () = lingered => closing.request(Reason::Asked("the gateway stops".to_owned())),
+            // Something without which it makes no sense has ended.
+            () = closing.requested() => {}
+        }
+        let drained = tasks.drain(self.config.load().drain_timeout.0).await;
+        // Read after draining: a failure on the way out counts.
+        if let Some(failure) = closing.reason().filter(Reason::is_failure) {
+            shutdown.request(failure);
+        }
+        match drained {
             Ok(()) => Ok(()),
             // Connections that were busy to the last are why there is a limit.
             Err(still) if still.tasks.keys().all(|task| task == "connection") => {
@@ -263,7 +300,7 @@ impl Watch {
     }
 }
 
-/// Accepts until shutdown.
+/// Accepts until shutdown, and then those who wait already: they believe that they are connected.
 async fn accept(
     bound: Bound,
     connections: Arc<Connections>,
@@ -271,23 +308,11 @@ async fn accept(
 ) -> Result<(), pilothouse_runtime::TaskError> {
     let Bound { listener, door, .. } = bound;
     let door = Arc::new(door);
-    loop {
-        let accepted = tokio::select! {
-            () = connections.shutdown.requested() => return Ok(()),
-            accepted = listener.accept() => accepted,
-        };
-        let (stream, peer) = match accepted {
-            Ok(accepted) => accepted,
-            Err(error) => {
-                warn!(%error, "cannot accept connections");
-                tokio::time::sleep(ACCEPT_PAUSE).await;
-                continue;
-            }
-        };
+    let start = |stream: Stream, peer: SocketAddr| {
         let Some(place) = connections.clusters.enter(connections.config.load().max_connections) else {
             debug!(%peer, "too many connections");
             connections.metrics.ended(Outcome::Limit);
-            continue;
+            return;
         };
         let (connections, door) = (connections.clone(), door.clone());
         tasks.spawn("connection", OnExit::LogError, async move {
@@ -295,7 +320,21 @@ async fn accept(
             drop(place);
             Ok(())
         });
+    };
+    loop {
+        let accepted = tokio::select! {
+            () = connections.shutdown.requested() => break,
+            accepted = listener.accept() => accepted,
+        };
+        match accepted {
+            Ok((stream, peer)) => start(stream, peer),
+            Err(error) => accept_failed("gateway", error).await?,
+        }
     }
+    for (stream, peer) in listener.accept_waiting() {
+        start(stream, peer);
+    }
+    Ok(())
 }
 
 /// Only addresses and ports are of use.
@@ -348,7 +387,12 @@ impl Handle {
         config.egress.listeners.clone_from(&before.egress.listeners);
         config.management_clusters.clone_from(&before.management_clusters);
         config.name.clone_from(&before.name);
-        self.config.store(Arc::new(config));
+        let config = Arc::new(config);
+        self.config.store(config.clone());
+        // After it counts, so that nobody brings them back.
+        for gone in before.egress.clusters.keys().filter(|name| !config.egress.clusters.contains_key(*name)) {
+            self.clusters.forget(&ClusterName::configured(gone));
+        }
         self.metrics.reloaded(Reload::Taken);
         Ok(later)
     }

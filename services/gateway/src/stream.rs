@@ -77,13 +77,30 @@ impl Listener {
     pub(crate) async fn accept(&self) -> io::Result<(Stream, SocketAddr)> {
         let accept = |listener: &unwatched::TcpListener| listener.accept();
         let (stream, peer) = self.watched.async_io(Interest::READABLE, accept).await?;
-        Ok((Stream { state: State::Unwatched(stream), drained: false, prompt: Prompt::Told }, peer))
+        Ok((Stream::accepted(stream), peer))
+    }
+
+    /// Those who wait to be accepted. Asked of the system directly: the runtime knows only of those that it has already heard
+    /// about. No more than can wait at once, as others may come for ever; so a failure, mostly that of one connection which is
+    /// gone, need not be the end either.
+    pub(crate) fn accept_waiting(&self) -> impl Iterator<Item = (Stream, SocketAddr)> {
+        let listener = self.watched.get_ref();
+        // The system lets one more wait than it was told.
+        let accepted = (0..=BACKLOG).map(move |_| listener.accept());
+        let waiting = accepted.take_while(
+            |accepted| !matches!(accepted, Err(error) if error.kind() == io::ErrorKind::WouldBlock),
+        );
+        waiting.flatten().map(|(stream, peer)| (Stream::accepted(stream), peer))
     }
 }
 
 // === impl Stream ===
 
 impl Stream {
+    fn accepted(stream: unwatched::TcpStream) -> Self {
+        Self { state: State::Unwatched(stream), drained: false, prompt: Prompt::Told }
+    }
+
     /// Begins to connect. Whether that succeeds is told by the first write, or read.
     ///
     /// # Errors

@@ -41,8 +41,9 @@ static RESERVED: LazyLock<Vec<Range>> = LazyLock::new(|| {
         "100::/64",
         "2001:db8::/32",
         "3fff::/20",
-        // IPv4 in disguise: compatible, translated, 6to4 and Teredo. What is merely mapped is looked at as what it is.
+        // IPv4 in disguise: compatible, translated (twice), 6to4 and Teredo. What is merely mapped is looked at as what it is.
         "::/96",
+        "::ffff:0:0:0/96",
         "64:ff9b::/96",
         "64:ff9b:1::/48",
         "2002::/16",
@@ -80,6 +81,7 @@ mod tests {
             "ff02::1",
             "::ffff:10.0.0.1",
             "::ffff:127.0.0.1",
+            "::ffff:0:a00:1",
             "64:ff9b::a00:1",
             "2002:a00:1::",
             "2001:0:a00:1::",
@@ -94,6 +96,6 @@ mod tests {
 
     #[test]
     fn every_range_of_the_list_was_read() {
-        assert_eq!(RESERVED.len(), 30);
+        assert_eq!(RESERVED.len(), 31);
     }
 }

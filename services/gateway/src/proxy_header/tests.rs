@@ -11,7 +11,7 @@ const LINKED: &[u8] =
     b"\r\n\r\n\0\r\nQUIT\n\x21\x11\x00\x14\x0a\x01\x00\x04\x0a\x02\x00\x04\xc3\x50\x01\xbb\xee\x00\x05\x01\x04\x03\x02\x01";
 
 /// A balancer that looks whether somebody is there.
-const LOCAL: &[u8] = b"\r\n\r\n\0\r\nQUIT\n\x20\x00\x00\x00";
+const HEALTH_CHECK: &[u8] = b"\r\n\r\n\0\r\nQUIT\n\x20\x00\x00\x00";
 
 async fn read_bytes(mut bytes: &[u8]) -> Result<(Announced, Vec<u8>), HeaderError> {
     let announced = read(&mut bytes).await?;
@@ -27,7 +27,7 @@ async fn headers_of_others_are_read_to_their_last_byte_and_no_further() {
     for (bytes, expected) in [
         (CAPTURED, announced("127.0.0.1:51604", None)),
         (LINKED, announced("10.1.0.4:50000", Some(0x0102_0304))),
-        (LOCAL, Announced::default()),
+        (HEALTH_CHECK, Announced::default()),
     ] {
         let with_more = [bytes, b"\x16\x03\x01"].concat();
         assert_eq!(read_bytes(&with_more).await.unwrap(), (expected, b"\x16\x03\x01".to_vec()));
@@ -51,6 +51,16 @@ async fn what_is_no_header_is_refused_at_its_first_byte_and_what_is_too_long_bef
         b"\r\n\r\n\0\r\nQUIT\n\x20\x00\0\x03\xee\x00\x05",
     ] {
         assert!(matches!(read_bytes(bytes).await, Err(HeaderError::Malformed(_))), "{bytes:?}");
+    }
+}
+
+#[tokio::test]
+async fn client_without_an_address_is_not_the_balancer_itself() {
+    let unspecified = b"\r\n\r\n\0\r\nQUIT\n\x21\x00\x00\x00";
+    let unix = [&b"\r\n\r\n\0\r\nQUIT\n\x21\x31\x00\xd8"[..], &[b'/'; 216]].concat();
+    for bytes in [&unspecified[..], &unix] {
+        let read = read_bytes(bytes).await;
+        assert!(matches!(read, Err(HeaderError::Nobody)), "{read:?}");
     }
 }
 

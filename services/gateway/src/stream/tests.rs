@@ -60,6 +60,30 @@ async fn client_that_speaks_is_accepted_before_one_that_came_earlier_and_is_sile
 }
 
 #[tokio::test]
+async fn all_who_wait_are_accepted_and_then_nobody() {
+    let listener = Listener::bind(anywhere()).unwrap();
+    let address = listener.local_addr().unwrap();
+    let mut clients = Vec::new();
+    for _ in 0..3 {
+        let mut client = TcpStream::connect(address).await.unwrap();
+        client.write_all(b"hello").await.unwrap();
+        clients.push(client);
+    }
+    // The system may take a moment to see that they have spoken.
+    let all = async {
+        let mut accepted = 0;
+        while accepted < clients.len() {
+            accepted += listener.accept_waiting().count();
+            tokio::task::yield_now().await;
+        }
+        accepted
+    };
+    let accepted = tokio::time::timeout(Duration::from_secs(20), all).await;
+    assert_eq!(accepted, Ok(clients.len()));
+    assert_eq!(listener.accept_waiting().count(), 0);
+}
+
+#[tokio::test]
 async fn endpoint_hears_at_once_and_the_second_message_does_not_wait() {
     let listener = TcpListener::bind(anywhere()).await.unwrap();
     let mut stream = Stream::connect(listener.local_addr().unwrap()).unwrap();

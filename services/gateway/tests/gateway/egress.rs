@@ -149,3 +149,21 @@ async fn changed_list_is_for_requests_that_come_after_it() {
     assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
     gateway.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn cluster_that_is_taken_out_of_the_configuration_takes_its_numbers_along() {
+    let egress = clusters(&[("first", None, &[])]);
+    let gateway = Gateway::start(Config { egress, ..Config::default() }).await;
+    let (_, answer) = say(gateway.addresses[1], &connect("example.com:443")).await;
+    assert!(answer.starts_with("HTTP/1.1 403"), "{answer}");
+    gateway.until_numbers_say("gateway_cluster_refused_total{management=\"\",cluster=\"first\"} 1").await;
+    let later = gateway.handle.reconfigure(Config::default()).unwrap();
+    assert!(later.contains(&"egress.listeners"), "{later:?}");
+    let numbers = gateway.numbers();
+    assert!(!numbers.contains("cluster=\"first\""), "{numbers}");
+    let (_, answer) = say(gateway.addresses[1], &connect("example.com:443")).await;
+    assert_eq!(answer, "", "it may not ask any more");
+    let numbers = gateway.numbers();
+    assert!(!numbers.contains("cluster=\"first\""), "{numbers}");
+    gateway.stop().await;
+}
