@@ -16,6 +16,9 @@ pub struct Config {
     pub resync: Duration,
     /// How long a part of the work stays with a backend that is not heard of any more.
     pub lease: Duration,
+    /// What this replica is called, if nobody else can ever have that name at the same time, as in a region of one process: whoever
+    /// starts again under it goes on at once with what it was at. Without it every start is somebody new.
+    pub replica: Option<String>,
     /// How long one call to Clusters Service may take.
     pub call_limit: Duration,
     /// After how long an operation counts as failed.
@@ -72,6 +75,7 @@ impl Default for Config {
             concurrency: 32,
             resync: Duration::from_secs(300),
             lease: Duration::from_secs(15),
+            replica: None,
             call_limit: Duration::from_secs(20),
             deadlines: Deadlines::default(),
             sweep: Duration::from_secs(300),

@@ -8,15 +8,15 @@ use jiff::{SignedDuration, Timestamp};
 use pilothouse_arm::ResourceId;
 use pilothouse_clusters_service_api as clusters_service;
 use pilothouse_http::Context;
-use pilothouse_records::{Cluster, Error, NodePool, Operation, Records, Request, Stored};
+use pilothouse_records::{Cluster, Error, NodePool, Operation, Records, Request, Stored, Waiting};
 use pilothouse_runtime::{Clock, Lane, Next, Reconcile, TaskError};
+use pilothouse_store::{Grant, Parts, Turn};
 use tracing::{debug, info};
 
 use self::work::Work;
 use crate::config::Config;
 use crate::error::PassError;
 use crate::kind::Kind;
-use crate::leases::{Grant, Leases, Turn};
 use crate::metrics::Metrics;
 
 mod child;
@@ -32,7 +32,7 @@ pub(crate) struct Operations {
     pub(crate) records: Records,
     pub(crate) clusters_service: clusters_service::Client,
     pub(crate) clock: Clock,
-    pub(crate) leases: Arc<Leases>,
+    pub(crate) leases: Arc<Parts>,
     pub(crate) metrics: Metrics,
     pub(crate) config: Config,
 }
@@ -56,20 +56,21 @@ impl Reconcile for Operations {
     }
 
     async fn reconcile(&self, cluster: &ResourceId) -> Result<Next, TaskError> {
-        let token = self.leases.token(cluster).await;
+        let key = cluster.key();
+        let token = self.leases.token(&key).await;
         let mut operations = self.records.operation_active_on(cluster).await?;
         if operations.is_empty() {
-            self.leases.leave(cluster).await;
+            self.leases.leave(&key).await;
             return Ok(Next::Done);
         }
-        let grant = match self.leases.hold(cluster).await.map_err(PassError::Lease)? {
+        let grant = match self.leases.hold(&key).await.map_err(PassError::Lease)? {
             Turn::Ours(grant) => grant,
             Turn::Theirs(remaining) => {
                 debug!(%cluster, ?remaining, "another backend works on it");
                 return Ok(Next::After(remaining));
             }
         };
-        if token != Some(grant.lease.token()) {
+        if token != Some(grant.lease().token()) {
             // What was read before the part was ours, its last holder may have done since: it would be asked for twice.
             operations = self.records.operation_active_on(cluster).await?;
         }
@@ -82,7 +83,7 @@ impl Reconcile for Operations {
             next = self.advance_all(cluster, &grant, operations) => next?,
         };
         if next == Next::Done {
-            self.leases.leave(cluster).await;
+            self.leases.leave(&key).await;
         }
         Ok(next)
     }
@@ -125,7 +126,7 @@ impl Operations {
         let Ok(subscription) = operation.resource.subscription_id() else { return Ok(None) };
         let context =
             Context::new(self.config.call_limit.0).with_correlation_id(operation.correlation_id.clone());
-        let mut work = Work::new(self, &grant.lease, subscription, context, operation);
+        let mut work = Work::new(self, grant.lease(), subscription, context, operation);
         let cluster = self.records.cluster_get(&work.operation.cluster()).await?;
         if let Some(hold) = cluster.as_ref().and_then(|cluster| cluster.hold.as_ref()) {
             work.on_hold(hold).await?;
@@ -134,7 +135,6 @@ impl Operations {
         if let Some(pause) = work.pause() {
             return Ok(Some(pause));
         }
-        work.resume();
         Box::pin(self.dispatch(&mut work, cluster)).await?;
         let Work { operation, before, .. } = work;
         if operation.state != before.state {
@@ -152,14 +152,23 @@ impl Operations {
             self.metrics.ended(&operation);
             return Ok(None);
         }
+        let retry = match &operation.waiting {
+            // What it waits for is announced, and meanwhile its time does not count.
+            Some(Waiting { next_at: None, .. }) => return Ok(None),
+            Some(Waiting { next_at, .. }) => *next_at,
+            None => None,
+        };
         let deadline = self.clock.until(self.deadline(&operation));
-        let retry = operation.waiting.as_ref().and_then(|waiting| waiting.next_at);
         let next = retry.map_or(deadline, |next_at| deadline.min(self.clock.until(next_at)));
         Ok(Some(next.max(LOOK_AGAIN)))
     }
 
     async fn dispatch(&self, work: &mut Work<'_>, cluster: Option<Stored<Cluster>>) -> Result<(), PassError> {
-        match (work.operation.request, Kind::of(&work.operation.resource)) {
+        let kind = Kind::of(&work.operation.resource);
+        if kind == Kind::Cluster {
+            work.resume();
+        }
+        match (work.operation.request, kind) {
             (Request::RequestCredential, _) => work.credential_request(cluster).await,
             (Request::RevokeCredentials, _) => work.credentials_revoke(cluster).await,
             (_, Kind::Cluster) => Box::pin(work.cluster(cluster)).await,

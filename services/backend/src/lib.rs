@@ -19,8 +19,9 @@
 //!   kept busy by it. An administrator who clears that has it tried at once.
 //! - **A hold** on a cluster stops all work on it where it is. Its release is a write that wakes; time on hold does not
 //!   count towards the deadline.
-//! - **Several backends** share the work by leases on a fixed number of parts (`leases`). Whoever holds a part works on
-//!   its clusters, every write is fenced by the lease, and a pass whose lease has run out stops where it is.
+//! - **Several backends** share the work by leases on a fixed number of parts ([`pilothouse_store::Parts`]). Whoever holds
+//!   a part works on its clusters, every write is fenced by the lease, and a pass whose lease has run out stops where it
+//!   is.
 //!
 //! # What comes after
 //!
@@ -38,7 +39,6 @@ mod config;
 mod controller;
 mod error;
 mod kind;
-mod leases;
 mod metrics;
 mod notifications;
 mod progress;

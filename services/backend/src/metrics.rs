@@ -20,6 +20,7 @@ pub(crate) struct Metrics {
     pub(crate) active: Family<OperationLabels, Gauge>,
     pub(crate) notifications: Family<NotificationLabels, Counter>,
     pub(crate) orphans: Counter,
+    pub(crate) orphans_spared: Counter,
     pub(crate) leases: Gauge,
     pub(crate) watch_connected: Gauge,
 }
@@ -110,6 +111,7 @@ impl Metrics {
             active: Family::default(),
             notifications: Family::default(),
             orphans: Counter::default(),
+            orphans_spared: Counter::default(),
             leases: Gauge::default(),
             watch_connected: Gauge::default(),
         };
@@ -138,6 +140,11 @@ impl Metrics {
             "orphans_deleted",
             "Clusters at Clusters Service that no record names any more, and that were asked to go",
             metrics.orphans.clone(),
+        );
+        registry.register(
+            "orphans_spared",
+            "Clusters at Clusters Service that no record names and that were left alone, since the records may be wrong",
+            metrics.orphans_spared.clone(),
         );
         registry.register("leases", "Parts of the work that this backend holds", metrics.leases.clone());
         registry.register(

@@ -1,21 +1,20 @@
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use futures::future::BoxFuture;
 use pilothouse_clusters_service_api as clusters_service;
 use pilothouse_http::{Health, Verdict};
 use pilothouse_records::{HoldFeed, OperationFeed, Records};
 use pilothouse_runtime::reconcile::Options;
 use pilothouse_runtime::{Clock, Controller, OnExit, Shutdown, Tasks};
-use pilothouse_store::Store;
+use pilothouse_store::{Parts, Store};
 use prometheus_client::registry::Registry;
-use uuid::Uuid;
 
 use crate::active::Active;
 use crate::config::Config;
 use crate::controller::Operations;
 use crate::error::Error;
-use crate::leases::Leases;
 use crate::metrics::Metrics;
 use crate::notifications::{self, Notifications};
 use crate::sweep::Sweep;
@@ -49,7 +48,7 @@ pub struct Service {
     operations: Controller<Operations>,
     notifications: Controller<Notifications>,
     sweep: Sweep,
-    leases: Arc<Leases>,
+    leases: Arc<Parts>,
     active: Arc<Active>,
     connected: Arc<AtomicBool>,
     metrics: Metrics,
@@ -61,15 +60,19 @@ impl Service {
     /// # Errors
     ///
     /// When the store cannot be read, or the authorities that notifications are to trust.
-    pub async fn build(config: Config, deps: Deps<'_>) -> Result<Self, Error> {
+    pub fn build(config: Config, deps: Deps<'_>) -> BoxFuture<'_, Result<Self, Error>> {
+        Box::pin(Self::assemble(config, deps))
+    }
+
+    async fn assemble(config: Config, deps: Deps<'_>) -> Result<Self, Error> {
         let Deps { store, clusters_service, clock, health, registry } = deps;
         let metrics = Metrics::register(registry);
         let records = Records::new(store.clone());
         // Before the first listing, so that nothing falls between the two.
         let feed = records.operation_feed().await?;
         let holds = records.hold_feed().await?;
-        let holder = format!("backend-{}", Uuid::new_v4());
-        let leases = Arc::new(Leases::new(store.clone(), holder.clone(), config.lease.0, metrics.clone()));
+        let holder = Parts::holder("backend", config.replica.as_deref());
+        let leases = Arc::new(parts(&store, holder.clone(), config.lease.0, &metrics));
         let resync = config.resync.0;
         let notifications = Notifications {
             records: records.clone(),
@@ -83,14 +86,16 @@ impl Service {
         let sweeper = format!("{holder}-sweep");
         let sweep = Sweep {
             records: records.clone(),
-            leases: Leases::new(store.clone(), sweeper, config.lease.0, metrics.clone()),
+            leases: parts(&store, sweeper, config.lease.0, &metrics),
             store,
             holder,
             clusters_service: clusters_service.clone(),
             metrics: metrics.clone(),
             every: config.sweep.0,
             call_limit: config.call_limit.0,
-            page: AtomicU32::new(1),
+            clock: clock.clone(),
+            create_limit: config.deadlines.cluster_create.0,
+            position: Mutex::new(None),
         };
         let options = Options { resync, concurrency: config.concurrency, ..Options::default() };
         let operations = Operations {
@@ -131,7 +136,11 @@ impl Service {
     /// # Errors
     ///
     /// When passes do not end in time.
-    pub async fn run(self, shutdown: Shutdown) -> Result<(), Error> {
+    pub fn run(self, shutdown: Shutdown) -> BoxFuture<'static, Result<(), Error>> {
+        Box::pin(self.work(shutdown))
+    }
+
+    async fn work(self, shutdown: Shutdown) -> Result<(), Error> {
         let tasks = Tasks::new("backend", shutdown.clone());
         let operations = self.operations.spawn(&tasks);
         let notifications = self.notifications.spawn(&tasks);
@@ -162,4 +171,16 @@ impl Service {
         leases.release_all().await;
         Ok(drained?)
     }
+}
+
+/// None of the parts of the work yet.
+fn parts(store: &Store, holder: String, lease: Duration, metrics: &Metrics) -> Parts {
+    let held = metrics.leases.clone();
+    Parts::new(store.clone(), "backend", holder, lease).counted_by(move |taken| {
+        if taken {
+            held.inc()
+        } else {
+            held.dec()
+        };
+    })
 }

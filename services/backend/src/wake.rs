@@ -9,6 +9,7 @@ use pilothouse_arm::ResourceId;
 use pilothouse_clusters_service_api as clusters_service;
 use pilothouse_clusters_service_api::{Change, ClusterId, Cursor};
 use pilothouse_records::{Followed, HoldFeed, Holds, OperationFeed, Records};
+use pilothouse_runtime::backoff::Delays;
 use pilothouse_runtime::reconcile::Handle;
 use pilothouse_runtime::{Chain, Policy, TaskError};
 use tracing::{debug, info, warn};
@@ -38,9 +39,11 @@ pub(crate) async fn follow_operations(
                 Followed::Changed(changed) => {
                     for operation in &changed {
                         active.note(operation);
-                        if !operation.state.is_terminal() {
+                        // What else is under way on the cluster may have waited for the end of this.
+                        if !operation.state.is_terminal() || active.is_on(&operation.cluster()) {
                             operations.wake(operation.cluster());
-                        } else if operation.awaits_notification() {
+                        }
+                        if operation.awaits_notification() {
                             Key::of(operation).into_iter().for_each(|key| notifications.wake(key));
                         }
                     }
@@ -102,11 +105,8 @@ impl Watch {
         let mut cursor: Option<Cursor> = None;
         let mut delays = Policy::RECONNECT.delays();
         loop {
-            match self.follow(&mut cursor).await {
-                Ok(()) => {
-                    debug!("the watch of Clusters Service ended; beginning anew");
-                    delays = Policy::RECONNECT.delays();
-                }
+            match self.follow(&mut cursor, &mut delays).await {
+                Ok(()) => debug!("the watch of Clusters Service ended; beginning anew"),
                 Err(error) if error.is_gone() => cursor = None,
                 Err(error) => {
                     // The first of a series is worth a line, the others are the same.
@@ -120,8 +120,14 @@ impl Watch {
         }
     }
 
-    async fn follow(&self, cursor: &mut Option<Cursor>) -> Result<(), clusters_service::Error> {
+    async fn follow(
+        &self,
+        cursor: &mut Option<Cursor>,
+        delays: &mut Delays,
+    ) -> Result<(), clusters_service::Error> {
         let mut events = pin!(self.client.watch(cursor.as_ref()).await?);
+        // However it ends: whoever could be reached is knocked at as if for the first time.
+        delays.reset();
         self.set_connected(true);
         while let Some(event) = events.next().await {
             let event = event?;

@@ -93,9 +93,20 @@ async fn resource_of<K: Kind>(
     }
 }
 
-/// The operation, if it is this caller's. To everybody else it does not exist.
+/// The operation that the path names, if it is this caller's.
 async fn find(app: &App, call: &Call) -> Result<Option<Stored<Operation>>, Refusal> {
-    let Ok(id) = call.id()?.name().parse::<OperationId>() else { return Ok(None) };
+    match call.id()?.name().parse::<OperationId>() {
+        Ok(id) => own(app, call, id).await,
+        Err(_) => Ok(None),
+    }
+}
+
+/// An operation, if it is this caller's. To everybody else it does not exist.
+pub(crate) async fn own(
+    app: &App,
+    call: &Call,
+    id: OperationId,
+) -> Result<Option<Stored<Operation>>, Refusal> {
     let found = app.records.operation_get(call.subscription, id).await?;
     let same = |stored: &Option<String>, sent: &Option<String>| match (stored, sent) {
         (None, _) => true,

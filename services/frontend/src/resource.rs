@@ -15,10 +15,10 @@ use crate::answer::{Accepted, Refusal, Shown, insert};
 use crate::body::Sent;
 use crate::call::Call;
 use crate::condition::quoted;
-use crate::json;
 use crate::kind::{Hub as _, Kind, Record as _};
 use crate::page::{self, Part};
 use crate::service::App;
+use crate::{json, operation};
 
 pub(crate) async fn get<K: Kind>(State(app): State<App>, call: Call) -> Result<Response, Refusal> {
     let id = call.id()?;
@@ -215,6 +215,8 @@ async fn replace<K: Kind>(
     if let Some(operation) = stored.active_operation()
         && state != ProvisioningState::Deleting
         && wanted == *stored.resource()
+        // Whoever may not follow it learns no more than that something is under way.
+        && operation::own(app, call, operation).await?.is_some()
     {
         // The same request again, perhaps because its first answer got lost.
         let way = accept::way(app, call, operation)?;

@@ -2,6 +2,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::BoxFuture;
 use pilothouse_access::{Access, Audit, Gate, Through, authorize};
 use pilothouse_clusters_service_api as clusters_service;
 use pilothouse_http::{Health, Listener, Stack};
@@ -73,7 +74,11 @@ impl Service {
     /// # Errors
     ///
     /// When a port is taken, or is off the loopback and nobody is asked for credentials there.
-    pub async fn build(config: Config, deps: Deps<'_>) -> Result<Self, Error> {
+    pub fn build(config: Config, deps: Deps<'_>) -> BoxFuture<'_, Result<Self, Error>> {
+        Box::pin(Self::assemble(config, deps))
+    }
+
+    async fn assemble(config: Config, deps: Deps<'_>) -> Result<Self, Error> {
         let Deps { store, clusters_service, clock, health, registry } = deps;
         let metrics = Metrics::register(registry);
         let records = Records::new(store);
@@ -130,7 +135,11 @@ impl Service {
     /// # Errors
     ///
     /// When a socket fails, or connections do not end.
-    pub async fn run(self, shutdown: Shutdown) -> Result<(), Error> {
+    pub fn run(self, shutdown: Shutdown) -> BoxFuture<'static, Result<(), Error>> {
+        Box::pin(self.work(shutdown))
+    }
+
+    async fn work(self, shutdown: Shutdown) -> Result<(), Error> {
         let Self { listener, admin, authorization, access, audit, app } = self;
         let tasks = Tasks::new("frontend", shutdown);
         // Of its own, so that it still writes while everything else is drained.

@@ -75,11 +75,12 @@ pub(crate) async fn put(
     let mut told = read(&body)?;
     let stored = app.records.subscription_get(id).await?;
     if told.state == SubscriptionState::Deleted {
-        // Once everything in it was given up, nothing new can come.
+        // Once everything in it was given up, nothing new can come; but a deletion may have failed, and nobody else can ask
+        // for it again.
         let swept = stored
             .as_deref()
             .is_some_and(|stored| stored.state == SubscriptionState::Deleted && !stored.deletion_pending);
-        told.deletion_pending = !swept;
+        told.deletion_pending = !swept || sweep::is_left(&app, id).await?;
     }
     if stored.as_deref() != Some(&told) {
         app.records.subscription_put(id, &told).await?;

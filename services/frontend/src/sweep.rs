@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use pilothouse_arm::{ProvisioningState, ResourceId, SubscriptionId};
 use pilothouse_http::Context;
-use pilothouse_records::{Error, SubscriptionState};
+use pilothouse_records::{Cluster, Error, SubscriptionState};
 use pilothouse_runtime::{Chain, Shutdown};
 use tokio::time::Instant;
 use tracing::{info, warn};
@@ -46,7 +46,7 @@ pub(crate) async fn run(app: App, ending: &Shutdown) {
     let work = async {
         loop {
             if let Err(refusal) = pass(&app).await {
-                warn!(error = %Chain(&refusal), "a deleted subscription could not be given up yet");
+                warn!(error = %Chain(&refusal), "deleted subscriptions could not be looked for");
             }
             tokio::time::sleep(PERIOD).await;
         }
@@ -61,7 +61,10 @@ pub(crate) async fn run(app: App, ending: &Shutdown) {
 async fn pass(app: &App) -> Result<(), Refusal> {
     for subscription in app.records.subscription_deletion_pending().await? {
         let asked = asked(app, Uuid::new_v4().to_string(), None);
-        sweep(app, subscription, &asked, None).await?;
+        // The others do not wait for this one.
+        if let Err(refusal) = sweep(app, subscription, &asked, None).await {
+            warn!(%subscription, error = %Chain(&refusal), "a deleted subscription could not be given up yet");
+        }
     }
     Ok(())
 }
@@ -87,6 +90,7 @@ async fn sweep(
     until: Option<Instant>,
 ) -> Result<(), Refusal> {
     let mut token: Option<String> = None;
+    let mut failed = false;
     loop {
         // ARM may have changed its mind.
         let told = app.records.subscription_get(subscription).await?;
@@ -106,11 +110,20 @@ async fn sweep(
             if until.is_some_and(|until| Instant::now() >= until) {
                 return Ok(());
             }
-            if stored.resource.status.provisioning_state != ProvisioningState::Deleting {
-                give_up(app, &stored.resource.id, asked).await?;
+            if is_standing(stored)
+                && let Err(refusal) = give_up(app, &stored.resource.id, asked).await
+            {
+                // The others do not wait for this one.
+                failed = true;
+                let (cluster, error) = (&stored.resource.id, Chain(&refusal));
+                warn!(%cluster, %error, "a cluster of a deleted subscription could not be given up yet");
             }
         }
         token = listed.next;
+        if token.is_none() && failed {
+            // The mark stays, and whoever looks next tries again.
+            return Ok(());
+        }
         if token.is_none() {
             told.deletion_pending = false;
             match app.records.subscription_replace(subscription, &told).await {
@@ -124,10 +137,29 @@ async fn sweep(
     }
 }
 
+/// Whether something in a subscription is not on its way out: one whose deletion failed, say.
+pub(crate) async fn is_left(app: &App, subscription: SubscriptionId) -> Result<bool, Refusal> {
+    let mut token: Option<String> = None;
+    loop {
+        let listed = app.records.cluster_list(subscription, None, CHUNK, token.as_deref()).await?;
+        if listed.items.iter().any(|stored| is_standing(stored)) {
+            return Ok(true);
+        }
+        token = listed.next;
+        if token.is_none() {
+            return Ok(false);
+        }
+    }
+}
+
+fn is_standing(cluster: &Cluster) -> bool {
+    cluster.resource.status.provisioning_state != ProvisioningState::Deleting
+}
+
 async fn give_up(app: &App, id: &ResourceId, asked: &Asked) -> Result<(), Refusal> {
     for _ in 0..ATTEMPTS {
         let Some(stored) = app.records.cluster_get(id).await? else { return Ok(()) };
-        if stored.resource.status.provisioning_state == ProvisioningState::Deleting {
+        if !is_standing(&stored) {
             return Ok(());
         }
         match begin_deletion::<Clusters>(app, asked, accept::new_id(), stored).await {

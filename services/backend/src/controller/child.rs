@@ -72,12 +72,21 @@ impl Work<'_> {
         let stored = stored.filter(|stored| stored.active_operation() == Some(self.operation.id));
         let Some(stored) = stored else { return self.give_up().await };
         let request = self.operation.request;
-        if request == Request::Update && self.operation.clusters_service_request.is_none() {
+        let cluster_id = cluster.as_ref().and_then(|cluster| id_of(cluster));
+        let is_being_made = cluster.is_some_and(|cluster| cluster.active_operation.is_some());
+        let is_for_us = request == Request::Update && self.operation.clusters_service_request.is_none();
+        if cluster_id.is_none() && is_being_made && request != Request::Delete && !is_for_us {
+            // Not before that is over does its time count again: whoever waits already changes nothing.
+            let object = format!("{} {}", C::NOUN, stored.resource().name());
+            self.wait_for(format!("the cluster of {object} is still being made"));
+            return self.child_write(stored, None).await;
+        }
+        self.resume();
+        if is_for_us {
             let now = self.now();
             progress::updated(&mut self.operation, now);
             return self.child_write(stored, None).await;
         }
-        let cluster_id = cluster.as_ref().and_then(|cluster| id_of(cluster));
         match (cluster_id, request) {
             (Some(cluster), Request::Create) => self.child_create(&cluster, stored).await,
             (Some(cluster), Request::Delete) => self.child_delete(&cluster, stored).await,
@@ -85,12 +94,7 @@ impl Work<'_> {
             // A cluster that was never made has nothing that belongs to it.
             (None, Request::Delete) => self.child_gone(stored).await,
             (None, _) => {
-                let object = format!("{} {}", C::NOUN, stored.resource().name());
-                if cluster.is_some_and(|cluster| cluster.active_operation.is_some()) {
-                    self.wait_for(format!("the cluster of {object} is still being made"));
-                } else {
-                    self.without_cluster(&object);
-                }
+                self.without_cluster(&format!("{} {}", C::NOUN, stored.resource().name()));
                 self.child_write(stored, None).await
             }
         }

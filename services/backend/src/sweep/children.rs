@@ -13,11 +13,11 @@ use pilothouse_clusters_service_api::{
 };
 use pilothouse_http::Context;
 use pilothouse_runtime::fault;
+use pilothouse_store::Turn;
 use tracing::{debug, warn};
 
 use super::{PAGE, Sweep};
 use crate::error::PassError;
-use crate::leases::Turn;
 
 /// One of what belongs to a cluster, at Clusters Service.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -30,11 +30,15 @@ impl Sweep {
     /// Compares what belongs to a cluster with the records.
     pub(super) async fn children(&self, resource: &ResourceId, cluster: &ClusterId) -> Result<(), PassError> {
         // In this order: whatever is there was written down before it was asked for.
-        let there = self.children_there(cluster).await.map_err(PassError::ClustersService)?;
+        let there = match self.children_there(cluster).await {
+            // The cluster went in between, and everything with it.
+            Err(error) if error.is_not_found() => BTreeSet::new(),
+            there => there.map_err(PassError::ClustersService)?,
+        };
         if there.is_empty() || self.nobodys(there.clone(), resource).await?.is_empty() {
             return Ok(());
         }
-        let grant = match self.leases.hold(resource).await.map_err(PassError::Lease)? {
+        let grant = match self.leases.hold(&resource.key()).await.map_err(PassError::Lease)? {
             Turn::Ours(grant) => grant,
             Turn::Theirs(_) => {
                 debug!(%resource, "somebody works on it; what belongs to it is looked at later");
@@ -46,7 +50,7 @@ impl Sweep {
             () = grant.lost() => Ok(()),
             removed = self.children_remove(there, resource, cluster) => removed,
         };
-        self.leases.leave(resource).await;
+        self.leases.leave(&resource.key()).await;
         removed
     }
 
@@ -66,7 +70,7 @@ impl Sweep {
                     self.clusters_service.external_auth_delete(&context, cluster, id).await
                 }
             };
-            self.removed(&child, deleted)?;
+            self.removed(&child, deleted);
             fault::point("clusters-service.sweep.after");
         }
         Ok(())

@@ -1,3 +1,6 @@
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use pilothouse_arm::ProvisioningState::{Provisioning, Succeeded};
 use pilothouse_clusters_service_api::ClusterState;
 use pilothouse_clusters_service_api::simulated::{Fault, Mode};
@@ -84,6 +87,25 @@ async fn two_backends_do_the_work_once_and_never_at_the_same_time(
     assert_eq!(rig.service.most_at_once_of_any(), 1);
     one.stop().await;
     two.stop().await;
+}
+
+/// Were every end a reason to wait longer, so many would take far longer than anybody waits here.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_watch_that_is_broken_off_again_and_again_is_taken_up_again_at_once() {
+    const TIMES: usize = 40;
+    let Some(rig) = Rig::new(Engine::Sqlite, Mode::Automatic).await else { return };
+    let watches = Arc::new(AtomicUsize::new(0));
+    let counted = watches.clone();
+    rig.service.inject(Fault::BreakOff, move |call| {
+        call.is_watch() && counted.fetch_add(1, Ordering::Relaxed) < TIMES
+    });
+    let backend = rig.backend().await;
+    eventually("the watch goes on", PATIENCE, || async {
+        let begun = watches.load(Ordering::Relaxed);
+        if begun > TIMES { Ok(()) } else { Err(format!("it was begun {begun} times")) }
+    })
+    .await;
+    backend.stop().await;
 }
 
 /// A backend that is stopped in its tracks while it asks, and one that takes over when the lease is over.

@@ -1,7 +1,8 @@
 use pilothouse_arm::ProvisioningState::{Failed, Succeeded, Updating};
+use pilothouse_backend::Config;
 use pilothouse_clusters_service_api::NodePoolStateValue;
 use pilothouse_clusters_service_api::simulated::{Fault, Mode};
-use pilothouse_records::Request;
+use pilothouse_records::{Operation, Request};
 use pilothouse_test_support::eventually;
 use rstest::rstest;
 use serde_json::json;
@@ -66,9 +67,39 @@ async fn a_node_pool_waits_for_its_cluster_to_be_made(
     let pool = rig.put_node_pool("First", "workers").await;
     let waiting = rig.until("it waits", &pool, |pool| pool.waiting.is_some()).await.waiting.unwrap();
     assert_eq!(waiting.reason, "the cluster of node pool workers is still being made");
+    // However often the cluster is tried meanwhile, nothing is written about the node pool.
+    let attempts = |operation: &Operation| operation.waiting.as_ref().map_or(0, |waiting| waiting.attempts);
+    rig.until("the cluster was tried some more", &cluster, |now| attempts(now) >= 4).await;
+    let now = rig.stored(&pool).await;
+    assert_eq!((now.requeued_at, now.waiting.clone()), (None, Some(waiting)));
     rig.service.clear_faults();
     rig.until_state(&cluster, Succeeded).await;
-    rig.until_state(&pool, Succeeded).await;
+    let ended = rig.until_state(&pool, Succeeded).await;
+    assert!(ended.requeued_at.is_some(), "its time begins with the end of the wait");
+    backend.stop().await;
+}
+
+/// The end of a cluster's creation is all that a node pool is told: nothing is looked at without an event.
+#[rstest]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_pool_whose_cluster_is_never_made_does_not_wait_for_it(
+    #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
+) {
+    let Some(rig) = Rig::new(engine, Mode::Automatic).await else { return };
+    rig.service.inject(Fault::Unavailable, |call| call.is_creation() && call.path == "/clusters");
+    let backend = rig.backend_with(Config { resync: "1h".parse().unwrap(), ..Rig::config() }).await;
+    let cluster = rig.put_cluster("First").await;
+    let pools = [rig.put_node_pool("First", "a").await, rig.put_node_pool("First", "b").await];
+    for pool in &pools {
+        rig.until("it waits", pool, |pool| pool.waiting.is_some()).await;
+    }
+    rig.service.clear_faults();
+    let refused = Fault::Refuse { status: 400, target: None, message: "no" };
+    rig.service.inject(refused, |call| call.is_creation());
+    rig.until_state(&cluster, Failed).await;
+    for pool in &pools {
+        assert_eq!(rig.until_state(pool, Failed).await.error.unwrap().code, "ClusterMissing");
+    }
     backend.stop().await;
 }
 

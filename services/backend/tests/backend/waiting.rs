@@ -44,6 +44,10 @@ async fn an_attempt_that_fails_says_why_and_when_it_is_made_again(
     #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
     #[values(
         Fault::Unavailable,
+        Fault::Foreign { status: 429, body: "too many requests" },
+        Fault::Foreign { status: 404, body: "no such route" },
+        Fault::Foreign { status: 403, body: r#"{"title": "Forbidden", "status": 403}"# },
+        Fault::Foreign { status: 200, body: "<html>signing in</html>" },
         Fault::Disconnect,
         Fault::Stall,
         Fault::LoseAnswer,

@@ -1,3 +1,4 @@
+use http::Method;
 use pilothouse_arm::ProvisioningState;
 use pilothouse_clusters_service_api::NewCluster;
 use pilothouse_clusters_service_api::simulated::{Call, Fault};
@@ -60,6 +61,28 @@ async fn the_latest_spelling_is_shown_and_the_location_of_a_body_is_not(
     body["name"] = json!("First");
     let refused = rig.put(&cluster_url("FIRST"), &body).await;
     assert_eq!((refused.status, refused.target()), (400, "name"));
+    rig.stop().await;
+}
+
+#[rstest]
+#[tokio::test]
+async fn the_same_request_of_somebody_else_is_a_conflict_and_not_an_operation_that_they_cannot_follow(
+    #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
+) {
+    let Some(rig) = Rig::new(engine).await else { return };
+    let (url, body) = (cluster_url("First"), cluster_body("First"));
+    let ada: &[(&'static str, &str)] = &[("x-ms-client-object-id", "ada")];
+    let bob: &[(&'static str, &str)] = &[("x-ms-client-object-id", "bob")];
+    let created = rig.send_with(Method::PUT, &url, ada, Some(&body)).await;
+    assert_eq!(created.status, 201, "{}", created.text);
+    for (method, body) in [(Method::PUT, &body), (Method::PATCH, &json!({}))] {
+        let again = rig.send_with(method.clone(), &url, ada, Some(body)).await;
+        assert!(again.status < 300, "{method}: {}", again.text);
+        assert_eq!(again.header("azure-asyncoperation"), created.header("azure-asyncoperation"));
+        let other = rig.send_with(method.clone(), &url, bob, Some(body)).await;
+        assert_eq!((other.status, other.code()), (409, "Conflict"), "{method}: {}", other.text);
+        assert!(!other.headers.contains_key("azure-asyncoperation"));
+    }
     rig.stop().await;
 }
 
@@ -216,7 +239,7 @@ async fn identities_of_operators_are_passed_on_with_where_their_credentials_are(
         "controlPlaneOperators": {"ingress": identity("ingress")}, "dataPlaneOperators": {},
         "serviceManagedIdentity": identity("service")}});
     let url = ("x-ms-identity-url", "https://dummy.identity.test/x?y=1");
-    let created = rig.send_with(http::Method::PUT, &cluster_url("First"), &[url], Some(&body)).await;
+    let created = rig.send_with(Method::PUT, &cluster_url("First"), &[url], Some(&body)).await;
     assert_eq!(created.status, 201, "{}", created.text);
     let identities = &rig.asked()[0].body["azure"]["operators_authentication"]["managed_identities"];
     assert_eq!(identities["managed_identities_data_plane_identity_url"], url.1);
@@ -226,8 +249,7 @@ async fn identities_of_operators_are_passed_on_with_where_their_credentials_are(
     );
     assert_eq!(identities["service_managed_identity"]["resource_id"], identity("service"));
     let odd = [("x-ms-identity-url", "not a url")];
-    let refused =
-        rig.send_with(http::Method::PUT, &cluster_url("Other"), &odd, Some(&cluster_body("Other"))).await;
+    let refused = rig.send_with(Method::PUT, &cluster_url("Other"), &odd, Some(&cluster_body("Other"))).await;
     assert_eq!((refused.status, refused.target()), (400, "x-ms-identity-url"));
     rig.set_state("First", ProvisioningState::Failed).await;
     rig.stop().await;

@@ -1,7 +1,8 @@
 use http::Method;
-use pilothouse_arm::ProvisioningState;
-use pilothouse_records::{Cluster, Operation, Request, SubscriptionState};
+use pilothouse_arm::{ProvisioningState, ResourceId, SubscriptionId};
+use pilothouse_records::{Cluster, Operation, Records, Request, SubscriptionState};
 use pilothouse_runtime::Clock;
+use pilothouse_store::{Container, DocumentId, Partition, Precondition};
 use rstest::rstest;
 use serde_json::json;
 
@@ -141,6 +142,93 @@ async fn a_deleted_subscription_takes_everything_along_however_much_it_is(
     assert_eq!(rig.records.store().revision().await.unwrap(), before, "telling it again does nothing");
     assert_eq!(rig.records.operation_active().await.unwrap().len(), 301);
     rig.stop().await;
+}
+
+#[rstest]
+#[tokio::test]
+async fn a_deletion_that_failed_in_a_deleted_subscription_is_asked_for_again_when_that_is_told_again(
+    #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
+) {
+    let Some(rig) = Rig::new(engine).await else { return };
+    rig.made("First").await;
+    let deleted = json!({"state": "Deleted", "registrationDate": "now"});
+    assert_eq!(rig.put(&subscription_url(), &deleted).await.status, 200);
+    let id = cluster("First").parse().unwrap();
+    let [mut first] = rig.records.operation_active_on(&id).await.unwrap().try_into().unwrap();
+    assert_eq!(first.request, Request::Delete);
+    // What the backend does when the deadline has passed.
+    first.enter(ProvisioningState::Failed, Clock::system().now());
+    let mut change = rig.records.change(subscription()).unwrap();
+    change.operation_replace(&first).unwrap().commit().await.unwrap();
+    rig.set_state("First", ProvisioningState::Failed).await;
+
+    assert_eq!(rig.put(&subscription_url(), &deleted).await.status, 200);
+    assert_eq!(crate::support::under_way(&rig).await, [("Delete".to_owned(), 1)].into());
+    assert!(rig.records.subscription_deletion_pending().await.unwrap().is_empty());
+    rig.stop().await;
+}
+
+/// Something among the documents that cannot be read.
+async fn spoil(records: &Records, container: &str, id: &ResourceId) {
+    let partition = Partition::try_new(id.subscription_id().unwrap().to_string()).unwrap();
+    let document = DocumentId::try_new(id.key()).unwrap();
+    let (container, odd) = (Container::new(container), json!({"odd": true}));
+    records.store().put(&container, &partition, document, Precondition::Any, &odd).await.unwrap();
+}
+
+#[rstest]
+#[tokio::test]
+async fn a_cluster_that_cannot_be_given_up_keeps_no_other_one(
+    #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
+) {
+    let Some(rig) = Rig::new(engine).await else { return };
+    for name in ["Bad", "Good"] {
+        rig.made(name).await;
+    }
+    let bad: ResourceId = cluster("Bad").parse().unwrap();
+    spoil(&rig.records, "node-pools", &bad.child("nodePools", "odd")).await;
+    let deleted = json!({"state": "Deleted", "registrationDate": "now"});
+    let told = rig.put(&subscription_url(), &deleted).await;
+    assert_eq!(told.status, 200, "{}", told.text);
+    let state = async |name: &str| {
+        let id = cluster(name).parse().unwrap();
+        rig.records.cluster_get(&id).await.unwrap().unwrap().resource.status.provisioning_state
+    };
+    assert_eq!(state("Good").await, ProvisioningState::Deleting);
+    assert_eq!(state("Bad").await, ProvisioningState::Succeeded);
+    let pending = rig.records.subscription_deletion_pending().await.unwrap();
+    assert_eq!(pending, [subscription()], "somebody tries again");
+    rig.stop().await;
+}
+
+#[rstest]
+#[tokio::test]
+async fn a_subscription_that_cannot_be_given_up_keeps_no_other_one(
+    #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
+) {
+    let Some(rig) = Rig::new(engine).await else { return };
+    rig.made("First").await;
+    let bad: SubscriptionId = "00000000-0000-0000-0000-000000000001".parse().unwrap();
+    let next = rig
+        .restarted_after(async |records| {
+            let mut told = records.subscription_get(subscription()).await.unwrap().unwrap();
+            told.state = SubscriptionState::Deleted;
+            told.deletion_pending = true;
+            records.subscription_replace(subscription(), &told).await.unwrap();
+            records.subscription_put(bad, &told).await.unwrap();
+            let odd = cluster("Odd").replace(SUBSCRIPTION, &bad.to_string()).parse().unwrap();
+            spoil(records, "clusters", &odd).await;
+            let pending = records.subscription_deletion_pending().await.unwrap();
+            assert_eq!(pending, [bad, subscription()], "the bad one comes first");
+        })
+        .await;
+    let deadline = tokio::time::Instant::now() + crate::support::PATIENCE;
+    while next.records.subscription_deletion_pending().await.unwrap() != [bad] {
+        assert!(tokio::time::Instant::now() < deadline);
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(crate::support::under_way(&next).await, [("Delete".to_owned(), 1)].into());
+    next.stop().await;
 }
 
 #[rstest]
