@@ -40,7 +40,8 @@ pub fn exit_code(outcome: Result<ExitCode, Failure>) -> ExitCode {
 }
 
 impl Failure {
-    fn is_closed_pipe(&self) -> bool {
+    /// Whether somebody has stopped reading what is written.
+    pub(crate) fn is_closed_pipe(&self) -> bool {
         self.error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
     }
 

@@ -57,6 +57,23 @@ fn units_are_understood() {
     }
 }
 
+#[test]
+fn api_server_of_the_unit_makes_volumes_where_its_node_looks_for_them() {
+    let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../deploy"));
+    let unit = fs::read_to_string(folder.join("systemd/pilothouse-kube-apiserver.service")).unwrap();
+    let unit = unit.replace("\\\n", " ");
+    let start = unit.lines().find_map(|line| line.strip_prefix("ExecStart=/usr/bin/pilothouse ")).unwrap();
+    let arguments: Vec<_> = start.split_whitespace().collect();
+    // Whatever is wrong with what stands before it is told instead of help.
+    let output = Command::new(cargo_bin!("pilothouse")).args(&arguments).arg("--help").output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let root = arguments.iter().position(|argument| *argument == "--volume-root").unwrap();
+    let mut command = Command::new(cargo_bin!("pilothouse"));
+    command.args(["kubelet", "--dump-config", "--config"]).arg(folder.join("three-machines/kubelet.toml"));
+    let config = String::from_utf8(command.output().unwrap().stdout).unwrap();
+    assert!(config.contains(&format!("volume_root = \"{}\"", arguments[root + 1])), "{config}");
+}
+
 /// Renders the chart.
 fn render(helm: &Path, arguments: &[&str]) -> Result<String, String> {
     let chart = concat!(env!("CARGO_MANIFEST_DIR"), "/../deploy/helm");

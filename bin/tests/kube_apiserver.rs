@@ -110,6 +110,31 @@ async fn a_deployment_has_its_pods_and_is_there_again_after_a_stop() {
     server.stop();
 }
 
+#[tokio::test]
+async fn claims_get_volumes_in_the_folder_that_nodes_have_for_them() {
+    if KUBECTL.find().is_none() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let volumes = folder.path().join("volumes");
+    let server = Server::start(folder.path(), &["--volume-root", volumes.to_str().unwrap()]);
+    let claim = folder.path().join("claim.yaml");
+    let manifest = "apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: data}\n\
+                    spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}\n";
+    std::fs::write(&claim, manifest).unwrap();
+    server.done(&["apply", "-f", claim.to_str().unwrap()]);
+    eventually("the claim is bound", PATIENCE, || async {
+        let phase = server.done(&["get", "pvc", "data", "-o", "jsonpath={.status.phase}"]);
+        if phase == "Bound" { Ok(()) } else { Err(phase) }
+    })
+    .await;
+    let path = server.done(&["get", "pv", "-o", "jsonpath={.items[*].spec.hostPath.path}"]);
+    assert!(Path::new(&path).starts_with(&volumes), "{path}");
+    // The folder is the node's: whoever serves the API does not make it.
+    assert!(!volumes.exists());
+    server.stop();
+}
+
 #[test]
 fn tokens_of_a_file_and_certificates_of_another_authority_are_believed() {
     if KUBECTL.find().is_none() {

@@ -34,6 +34,8 @@ pub struct Config {
     pub payload: Payload,
     /// Whether virtual machines run here as processes. Not where KubeVirt runs them.
     pub virtual_machines: bool,
+    /// Where the endpoints are written as well, once all of them accept. What is there before is removed.
+    pub endpoints_file: Option<PathBuf>,
     /// Where its services' logs come from. Without telemetry that tells it, they stay empty.
     pub journal: Journal,
 }
@@ -74,6 +76,7 @@ impl Config {
             upstream: None,
             payload: Payload::default(),
             virtual_machines: true,
+            endpoints_file: None,
             journal: Journal::default(),
         }
     }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt;
-use futures::future::BoxFuture;
+use futures::future::{BoxFuture, LocalBoxFuture};
 use kube::Client;
 use pilothouse_http::{CertificateError, CertificateSource, TlsFiles};
 use pilothouse_kubeapi::{
@@ -169,8 +169,12 @@ impl ControlPlane {
     /// # Errors
     ///
     /// If anything that the configuration names is missing or taken.
-    pub async fn build(config: Config, clock: Clock, shutdown: &Shutdown) -> Result<Self, ControlPlaneError> {
-        Self::build_with(config, clock, shutdown, Arc::new(Direct)).await
+    pub fn build(
+        config: Config,
+        clock: Clock,
+        shutdown: &Shutdown,
+    ) -> LocalBoxFuture<'_, Result<Self, ControlPlaneError>> {
+        Self::build_with(config, clock, shutdown, Arc::new(Direct))
     }
 
     /// The same, where kubelets are reached in another way.
@@ -178,7 +182,16 @@ impl ControlPlane {
     /// # Errors
     ///
     /// As for [`build`](Self::build).
-    pub async fn build_with(
+    pub fn build_with(
+        config: Config,
+        clock: Clock,
+        shutdown: &Shutdown,
+        nodes: Arc<dyn NodeDialer>,
+    ) -> LocalBoxFuture<'_, Result<Self, ControlPlaneError>> {
+        Box::pin(Self::assemble(config, clock, shutdown, nodes))
+    }
+
+    async fn assemble(
         config: Config,
         clock: Clock,
         shutdown: &Shutdown,
@@ -276,7 +289,11 @@ impl ControlPlane {
     /// # Errors
     ///
     /// If a part fails.
-    pub async fn run(self, shutdown: Shutdown) -> Result<(), ControlPlaneError> {
+    pub fn run(self, shutdown: Shutdown) -> BoxFuture<'static, Result<(), ControlPlaneError>> {
+        Box::pin(self.work(shutdown))
+    }
+
+    async fn work(self, shutdown: Shutdown) -> Result<(), ControlPlaneError> {
         let Self { api, address, controllers, mut registry, .. } = self;
         let api = async { api.run(shutdown.clone()).await.map_err(ControlPlaneError::from) };
         let controllers = async {

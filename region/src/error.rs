@@ -75,6 +75,18 @@ pub enum Error {
     /// A port cannot be had.
     #[error(transparent)]
     Bind(#[from] pilothouse_http::BindError),
+    /// It was asked to stop while it started.
+    #[error("the region was stopped while it started")]
+    Stopping,
+    /// A file with the endpoints of an earlier start is in the way.
+    #[error("`{}`, of an earlier start, cannot be removed; is its folder writable?", .path.display())]
+    OldEndpoints {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: std::io::Error,
+    },
     /// The endpoints cannot be written down.
     #[error("the endpoints were not saved")]
     Endpoints(#[from] FileError),

@@ -145,7 +145,8 @@ impl FirstCluster {
         self
     }
 
-    /// Asks for the cluster and its node pool unless they are there, waits for both, and leaves a kubeconfig.
+    /// Asks for the cluster and its node pool unless they are there, waits for both, and leaves a kubeconfig: the operator's, whose
+    /// file the region removes with the cluster, once it was [told](crate::Region::note_kubeconfig).
     ///
     /// # Errors
     ///
@@ -294,6 +295,16 @@ fn accepted(what: &str, status: StatusCode, answer: &Value) -> Result<(), FirstC
 
 fn text(answer: &Value, pointer: &str) -> String {
     answer.pointer(pointer).and_then(Value::as_str).unwrap_or("(nothing)").to_owned()
+}
+
+/// Finds such a cluster at Clusters Service, which writes names in lower case.
+pub(crate) fn search(name: &str) -> String {
+    let subscription = SUBSCRIPTION.trim_start_matches("/subscriptions/");
+    let name = name.to_lowercase().replace('\'', "''");
+    format!(
+        "azure.subscription_id = '{subscription}' and azure.resource_group_name = '{RESOURCE_GROUP}' \
+         and azure.resource_name = '{name}'"
+    )
 }
 
 /// Clusters share neither subnets nor security groups, so each has a network of its name.

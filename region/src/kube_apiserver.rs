@@ -15,6 +15,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
+use futures::future::LocalBoxFuture;
 pub use pilothouse_kubeapi::Anonymous;
 use pilothouse_pki::{AlternativeName, Bundle, Credential, FileError, Identity, Kubeconfig, KubeconfigError};
 use pilothouse_runtime::{Clock, Shutdown};
@@ -56,6 +57,8 @@ pub struct Options {
     pub version: String,
     /// The range Services get their addresses from.
     pub service_cidr: String,
+    /// The folder for volumes of claims, as nodes see it. Without it claims stay unbound.
+    pub volume_root: Option<PathBuf>,
     /// Whether controllers and scheduler run beside it.
     pub controllers: bool,
 }
@@ -128,7 +131,15 @@ impl KubeApiServer {
     /// # Errors
     ///
     /// If anything that the options name is missing or taken.
-    pub async fn build(options: Options, clock: Clock, shutdown: &Shutdown) -> Result<Self, Error> {
+    pub fn build(
+        options: Options,
+        clock: Clock,
+        shutdown: &Shutdown,
+    ) -> LocalBoxFuture<'_, Result<Self, Error>> {
+        Box::pin(Self::assemble(options, clock, shutdown))
+    }
+
+    async fn assemble(options: Options, clock: Clock, shutdown: &Shutdown) -> Result<Self, Error> {
         let folder = std::path::absolute(&options.data_dir).unwrap_or_else(|_| options.data_dir.clone());
         let unusable = |source| Error::Folder { path: folder.clone(), source };
         fs::create_dir_all(&folder).map_err(unusable)?;
@@ -174,7 +185,7 @@ impl KubeApiServer {
             signing_certificate: Some(signing.certificate),
             signing_key: Some(signing.key),
             public_server: None,
-            volume_root: None,
+            volume_root: options.volume_root,
             token_file: options.token_file,
             authentication_config: options.authentication_config,
             anonymous: options.anonymous,

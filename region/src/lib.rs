@@ -26,6 +26,7 @@ mod endpoints;
 mod error;
 mod first_cluster;
 mod hosted_clusters;
+mod kubeconfig_files;
 mod kubernetes;
 mod management;
 mod names;

@@ -18,7 +18,8 @@ use pilothouse_kubeapi::NodeDialer;
 use pilothouse_kubelet::Config;
 use pilothouse_kubelet_api::{Acceptor, Dialer, Places};
 use pilothouse_pki::{FileError, Visibility, write_atomically};
-use pilothouse_runtime::{OnExit, Policy, Shutdown, Tasks};
+use pilothouse_runtime::fault::{FAULT_FILE_VARIABLE, FAULT_TRACE_VARIABLE, FAULT_VARIABLE};
+use pilothouse_runtime::{OnExit, Policy, Shutdown, Tasks, with_former_limit};
 use tokio::net::TcpStream;
 use tokio::process::{Child, Command};
 use tokio::time::{Instant, timeout};
@@ -196,14 +197,7 @@ impl NodeDialer for IntoNode {
 fn spawn(program: &Path, files: &NodeFiles) -> Result<Child, NodeError> {
     let log = std::fs::File::options().create(true).append(true).open(files.log());
     let log = log.map_err(NodeError::Spawn)?;
-    let kubelet = Command::new(program)
-        .arg("kubelet")
-        .arg("--config")
-        .arg(files.config())
-        .arg("--parent")
-        .arg(std::process::id().to_string())
-        // The region's folder; the kubelet would take it for a setting of its own, which it does not have.
-        .env_remove("PILOTHOUSE_DATA_DIR")
+    let kubelet = command(program, files)
         .stdin(Stdio::null())
         .stdout(log.try_clone().map_err(NodeError::Spawn)?)
         .stderr(log)
@@ -215,6 +209,25 @@ fn spawn(program: &Path, files: &NodeFiles) -> Result<Child, NodeError> {
     Ok(kubelet)
 }
 
+fn command(program: &Path, files: &NodeFiles) -> Command {
+    let mut command = Command::new(program);
+    // It raises the limit itself, and has to know what pods should have.
+    with_former_limit(command.as_std_mut());
+    command
+        .arg("kubelet")
+        .arg("--config")
+        .arg(files.config())
+        .arg("--parent")
+        .arg(std::process::id().to_string())
+        // The region's folder; the kubelet would take it for a setting of its own, which it does not have.
+        .env_remove("PILOTHOUSE_DATA_DIR")
+        // A point is for the process that was told.
+        .env_remove(FAULT_VARIABLE)
+        .env_remove(FAULT_FILE_VARIABLE)
+        .env_remove(FAULT_TRACE_VARIABLE);
+    command
+}
+
 async fn end(kubelet: &mut Child) {
     let Some(id) = kubelet.id().and_then(|id| i32::try_from(id).ok()) else { return };
     // It may have ended by itself; then there is nobody to tell.
@@ -222,5 +235,22 @@ async fn end(kubelet: &mut Child) {
     if timeout(KUBELET_GRACE, kubelet.wait()).await.is_err() {
         warn!(process = id, "the node's kubelet does not end, killing it");
         let _ = kubelet.kill().await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kubelet_does_not_inherit_what_only_the_region_was_told() {
+        let command = command(Path::new("pilothouse"), &NodeFiles::new(PathBuf::from("node")));
+        let mut removed: Vec<_> =
+            command.as_std().get_envs().filter(|(_, value)| value.is_none()).map(|(name, _)| name).collect();
+        removed.sort();
+        assert_eq!(
+            removed,
+            ["PILOTHOUSE_DATA_DIR", FAULT_VARIABLE, FAULT_FILE_VARIABLE, FAULT_TRACE_VARIABLE]
+        );
     }
 }

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use http::{Request, Response};
 use kube::Client;
 use kube::client::Body;
+use pilothouse_http::{Health, Verdict};
 use pilothouse_runtime::{Chain, fault};
 use tracing::{error, info};
 
@@ -25,7 +26,7 @@ impl Reachability {
         self.lock().clone()
     }
 
-    /// A client that takes note of how each of its requests ends.
+    /// A client that takes note of how each of its requests ends, and says so when that is another way than before.
     pub(crate) fn of(&self, client: Client) -> Client {
         let (seen, namespace) = (self.clone(), client.default_namespace().to_owned());
         let noting = tower::service_fn(move |request: Request<Body>| {
@@ -35,6 +36,26 @@ impl Reachability {
                 let sent = client.send(request);
                 let outcome =
                     if writes { fault::around(fault::KUBERNETES_WRITE, sent).await } else { sent.await };
+                match seen.note(&outcome) {
+                    (None, Some(trouble)) => {
+                        error!(trouble, "nothing can be done until the management cluster is back")
+                    }
+                    (Some(_), None) => info!("the management cluster is back"),
+                    _ => {}
+                }
+                outcome
+            }
+        });
+        Client::new(noting, namespace)
+    }
+
+    /// The same where the cluster is a part of this process, which says itself what becomes of it.
+    pub(crate) fn of_part(&self, client: Client) -> Client {
+        let (seen, namespace) = (self.clone(), client.default_namespace().to_owned());
+        let noting = tower::service_fn(move |request: Request<Body>| {
+            let (seen, client) = (seen.clone(), client.clone());
+            async move {
+                let outcome = client.send(request).await;
                 seen.note(&outcome);
                 outcome
             }
@@ -42,7 +63,17 @@ impl Reachability {
         Client::new(noting, namespace)
     }
 
-    fn note<B>(&self, outcome: &Result<Response<B>, kube::Error>) {
+    /// Has a page of health say whether the cluster answers, and how bad it is if it does not.
+    pub fn report(&self, health: &Health, check: &str, without: fn(String) -> Verdict) {
+        let seen = self.clone();
+        health.register(check, move || match seen.trouble() {
+            None => Verdict::ready("the management cluster answers"),
+            Some(trouble) => without(trouble),
+        });
+    }
+
+    /// What was in the way before, and what is now.
+    fn note<B>(&self, outcome: &Result<Response<B>, kube::Error>) -> (Option<String>, Option<String>) {
         let trouble = match outcome {
             Ok(answer) if answer.status().is_server_error() => {
                 Some(format!("the management cluster answers {}", answer.status()))
@@ -51,13 +82,7 @@ impl Reachability {
             Err(error) => Some(format!("the management cluster does not answer: {}", describe(error))),
         };
         let before = std::mem::replace(&mut *self.lock(), trouble.clone());
-        match (before, trouble) {
-            (None, Some(trouble)) => {
-                error!(trouble, "nothing can be done until the management cluster is back")
-            }
-            (Some(_), None) => info!("the management cluster is back"),
-            _ => {}
-        }
+        (before, trouble)
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<String>> {

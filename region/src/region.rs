@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use futures::future::LocalBoxFuture;
 use kube::Client;
 use pilothouse_http::{Health, Listener, ListenerConfig, Operations, Stack};
 use pilothouse_kubelet_api::Dialer;
@@ -12,6 +13,7 @@ use pilothouse_pki::{AlternativeName, Bundle};
 use pilothouse_runtime::{Chain, Clock, OnExit, Reason, Shutdown, TaskError, Tasks};
 use pilothouse_store::{Catalog, Keyring, Location, Options, Store};
 use prometheus_client::registry::Registry;
+use tokio::sync::Notify;
 use tracing::{info, warn};
 
 use crate::config::{Config, PortChoice};
@@ -43,6 +45,8 @@ const DRAIN: Duration = Duration::from_secs(20);
 pub struct Region {
     endpoints: Endpoints,
     parts: Parts,
+    /// Told of new kubeconfig files of clusters.
+    kubeconfig_written: Arc<Notify>,
 }
 
 /// What every part is built from.
@@ -65,8 +69,18 @@ pub(crate) struct Parts {
     shutdown: Shutdown,
     tasks: Tasks,
     stores: Arc<Mutex<Vec<Store>>>,
-    /// The way to the node's kubelet, and the node's folder.
-    node: Arc<Mutex<Option<(Dialer, PathBuf)>>>,
+    node: Arc<Mutex<NodeSlot>>,
+}
+
+/// Whether there is a node.
+#[derive(Debug, Default)]
+enum NodeSlot {
+    #[default]
+    NotYet,
+    /// The way to its kubelet, and its folder.
+    There(Dialer, PathBuf),
+    /// There will be none: the region stops.
+    Over,
 }
 
 // === impl Region ===
@@ -77,7 +91,15 @@ impl Region {
     /// # Errors
     ///
     /// If a part cannot be started. What was started before is stopped with the shutdown of `tasks`.
-    pub async fn start(config: Config, tasks: Tasks, say: &(dyn Fn(&str) + Sync)) -> Result<Self, Error> {
+    pub fn start(
+        config: Config,
+        tasks: Tasks,
+        say: &(dyn Fn(&str) + Sync),
+    ) -> LocalBoxFuture<'_, Result<Self, Error>> {
+        Box::pin(Self::begin(config, tasks, say))
+    }
+
+    async fn begin(config: Config, tasks: Tasks, say: &(dyn Fn(&str) + Sync)) -> Result<Self, Error> {
         let data_dir = config.data_dir.clone();
         let held = data_dir.hold()?;
         let ports = match &config.ports {
@@ -91,6 +113,10 @@ impl Region {
             .map_err(|source| Error::Store { path: data_dir.key_file(), source })?;
         let parts = Parts::new();
         parts.supervise(&tasks, held);
+        if let Some(file) = &config.endpoints_file {
+            // Whoever waits for it waits for this start, not for one before.
+            remove_file(file)?;
+        }
         let health = Health::new(parts.shutdown.clone());
         let site =
             Site { config, ports, clock, credentials, authorities, keyring, health, parts: parts.clone() };
@@ -107,9 +133,14 @@ impl Region {
         residents.start(&site);
         say("the services are up");
         site.start_operations(registry).await?;
+        let kubeconfig_written = Arc::<Notify>::default();
+        site.start_kubeconfig_files(kubeconfig_written.clone())?;
         let endpoints = Endpoints::new(&site.ports, data_dir.management_kubeconfig());
         endpoints.write(&data_dir.endpoints_file())?;
-        Ok(Self { endpoints, parts })
+        if let Some(file) = &site.config.endpoints_file {
+            endpoints.write(file)?;
+        }
+        Ok(Self { endpoints, parts, kubeconfig_written })
     }
 
     /// Where everything is.
@@ -117,9 +148,14 @@ impl Region {
         &self.endpoints
     }
 
+    /// Tells it that a cluster has a kubeconfig file in its folder, which is to go with that cluster.
+    pub fn note_kubeconfig(&self) {
+        self.kubeconfig_written.notify_one();
+    }
+
     /// Asks it to stop. Hosted control planes are not touched: the next region on the same folder adopts them.
     pub fn abandon(&self) {
-        self.parts.node.lock().unwrap_or_else(PoisonError::into_inner).take();
+        self.parts.take_node();
         self.parts.shutdown.request(Reason::Asked("the region was abandoned".to_owned()));
     }
 }
@@ -240,8 +276,12 @@ impl Site {
         let management = loopback(self.ports.management);
         let node = Node::prepare(&self.config.program, files, &config, management)?;
         let dialer = node.dialer();
-        *self.parts.node.lock().unwrap_or_else(PoisonError::into_inner) =
-            Some((dialer.clone(), self.files().root()));
+        let mut slot = self.parts.node.lock().unwrap_or_else(PoisonError::into_inner);
+        if matches!(*slot, NodeSlot::Over) {
+            // Whoever stops the region has looked already, and would leave it running.
+            return Err(Error::Stopping);
+        }
+        *slot = NodeSlot::There(dialer.clone(), self.files().root());
         let tasks = self.parts.tasks.clone();
         self.parts.run("node", |shutdown| async move { Ok(node.run(&tasks, shutdown).await?) });
         Ok(dialer)
@@ -295,12 +335,21 @@ impl Parts {
         self.tasks.spawn(name, OnExit::StopProcess, part(self.shutdown.clone()));
     }
 
+    /// The node that there is. There will be no other.
+    fn take_node(&self) -> Option<(Dialer, PathBuf)> {
+        let mut slot = self.node.lock().unwrap_or_else(PoisonError::into_inner);
+        match std::mem::replace(&mut *slot, NodeSlot::Over) {
+            NodeSlot::There(dialer, root) => Some((dialer, root)),
+            NodeSlot::NotYet | NodeSlot::Over => None,
+        }
+    }
+
     fn keep(&self, store: Store) {
         self.stores.lock().unwrap_or_else(PoisonError::into_inner).push(store);
     }
 
     /// Waits for the process to stop, or for a part to fail, and then ends all of them in order.
-    fn supervise(&self, tasks: &Tasks, held: Held) {
+    fn supervise(&self, tasks: &Tasks, mut held: Held) {
         let parts = self.clone();
         let process = tasks.shutdown().clone();
         tasks.spawn("region", OnExit::StopProcess, async move {
@@ -308,7 +357,9 @@ impl Parts {
                 () = process.requested() => {}
                 () = parts.shutdown.requested() => {}
             }
+            held.note_stopping();
             parts.end().await;
+            held.forget_endpoints();
             drop(held);
             match parts.shutdown.reason() {
                 Some(reason) if reason.is_failure() => Err(reason.to_string().into()),
@@ -318,7 +369,7 @@ impl Parts {
     }
 
     async fn end(&self) {
-        let node = self.node.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let node = self.take_node();
         if let Some((dialer, _)) = &node
             && let Err(error) = dialer.stop_pods(STOP_PODS).await
         {
@@ -346,6 +397,15 @@ async fn remove_node(root: PathBuf) {
         Ok(Ok(_)) => {}
         Ok(Err(error)) => warn!(error = %Chain(&error), "the node was not removed"),
         Err(error) => warn!(error = %Chain(&error), "the node was not removed"),
+    }
+}
+
+fn remove_file(path: &Path) -> Result<(), Error> {
+    match std::fs::remove_file(path) {
+        Err(source) if source.kind() != std::io::ErrorKind::NotFound => {
+            Err(Error::OldEndpoints { path: path.to_owned(), source })
+        }
+        _ => Ok(()),
     }
 }
 

@@ -15,6 +15,7 @@ use pilothouse_kubelet::residents::{Config, Deps, Resident, Service};
 use pilothouse_pki::AlternativeName;
 use prometheus_client::registry::Registry;
 
+use crate::config::Authentication;
 use crate::error::Error;
 use crate::ports::{Ports, loopback};
 use crate::region::{KUBERNETES_VERSION, Site};
@@ -27,6 +28,11 @@ use objects::Objects;
 
 /// The node of the residents.
 pub(crate) const NODE_NAME: &str = "region";
+/// Whether the operators' requests are answered: what of the region's health is theirs.
+pub(crate) const HYPERSHIFT_MANAGEMENT: &str = "hypershift management";
+pub(crate) const ENGINE_MANAGEMENT: &str = "mce management";
+/// Maestro's task, by which its lines are found. Its store has another name.
+pub(crate) const MAESTRO_SERVER: &str = "maestro-server";
 
 /// A service, and where people look for it.
 #[derive(Default)]
@@ -59,7 +65,7 @@ struct Port {
 pub(crate) type Address = Arc<OnceLock<SocketAddr>>;
 
 /// The services that documents name.
-fn parts(ports: &Ports) -> Vec<Part> {
+fn parts(ports: &Ports, authentication: Authentication) -> Vec<Part> {
     let port = |name, number, real| Port { name, number, address: loopback(real) };
     vec![
         Part {
@@ -70,6 +76,11 @@ fn parts(ports: &Ports) -> Vec<Part> {
             container: "aro-hcp-frontend",
             verb: "frontend",
             ports: vec![port("http", 8443, ports.frontend)],
+            checks: match authentication {
+                // It needs nobody to answer.
+                Authentication::None => &[],
+                Authentication::LocalTokens => &["frontend-issuer-keys", "admin-issuer-keys"],
+            },
             ..Part::default()
         },
         Part {
@@ -94,7 +105,7 @@ fn parts(ports: &Ports) -> Vec<Part> {
             ..Part::default()
         },
         Part {
-            owner: "maestro-server",
+            owner: MAESTRO_SERVER,
             module: "pilothouse_maestro::server",
             namespace: "maestro",
             app: "maestro",
@@ -121,6 +132,7 @@ fn parts(ports: &Ports) -> Vec<Part> {
             app: "operator",
             container: "operator",
             verb: "hypershift-operator",
+            checks: &[HYPERSHIFT_MANAGEMENT],
             ..Part::default()
         },
         Part {
@@ -142,6 +154,7 @@ fn parts(ports: &Ports) -> Vec<Part> {
             app: "multicluster-engine-operator",
             container: "backplane-operator",
             verb: "multicluster-engine",
+            checks: &[ENGINE_MANAGEMENT],
             ..Part::default()
         },
     ]
@@ -197,7 +210,7 @@ impl Site {
             },
         };
         let client = self.client("residents").await?;
-        let parts: Arc<[Part]> = parts(&self.ports).into();
+        let parts: Arc<[Part]> = parts(&self.ports, self.config.authentication).into();
         let residents = parts.iter().map(|part| part.resident(self.health.clone())).collect();
         let deps = Deps {
             client: client.clone(),
@@ -226,5 +239,42 @@ impl Residents {
         let Self { service, objects } = self;
         objects.spawn(site.parts.tasks());
         site.parts.run("residents", |shutdown| async move { Ok(service.run(shutdown).await?) });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pilothouse_runtime::Shutdown;
+
+    use super::*;
+
+    #[test]
+    fn a_service_is_ready_when_all_of_its_own_checks_are() {
+        let health = Health::new(Shutdown::new());
+        let parts = parts(&Ports::default(), Authentication::LocalTokens);
+        let residents: Vec<_> = parts.iter().map(|part| part.resident(health.clone())).collect();
+        // What nobody has said yet is not taken for granted, of none of them.
+        for resident in &residents {
+            assert!(!(resident.health)().is_ready(), "{}", resident.app);
+        }
+        let ready = || -> Vec<_> {
+            let ready = residents.iter().filter(|resident| (resident.health)().is_ready());
+            ready.map(|resident| resident.app.as_str()).collect()
+        };
+        for check in ["frontend-issuer-keys", HYPERSHIFT_MANAGEMENT, ENGINE_MANAGEMENT] {
+            health.register(check, || Verdict::ready("it is well"));
+        }
+        assert_eq!(ready(), ["operator", "multicluster-engine-operator"]);
+        health.register("admin-issuer-keys", || Verdict::warning("they are old"));
+        health.register(HYPERSHIFT_MANAGEMENT, || Verdict::failed("nobody answers"));
+        assert_eq!(ready(), ["aro-hcp-frontend", "multicluster-engine-operator"]);
+    }
+
+    #[test]
+    fn frontend_that_asks_nobody_for_tokens_needs_no_keys() {
+        let health = Health::new(Shutdown::new());
+        let parts = parts(&Ports::default(), Authentication::None);
+        let frontend = parts.iter().find(|part| part.owner == "frontend").unwrap();
+        assert!((frontend.resident(health).health)().is_ready());
     }
 }

@@ -10,24 +10,30 @@ use std::time::Duration;
 
 use pilothouse_access::LocalIssuer;
 use pilothouse_broker::Authorizer;
-use pilothouse_http::{Client as HttpClient, ClientBuilder, ListenerConfig};
+use pilothouse_http::{Client as HttpClient, ClientBuilder, ListenerConfig, Verdict};
 use pilothouse_kubelet_api::Dialer;
 use pilothouse_maestro::BrokerConfig;
 use pilothouse_maestro_api::{RestClient, SourceClient};
 use pilothouse_mce::Presence;
 use prometheus_client::registry::Registry;
+use tokio::sync::Notify;
 use url::Url;
 
 use crate::config::Authentication;
 use crate::error::Error;
+use crate::kubeconfig_files::KubeconfigFiles;
 use crate::names::CloudNames;
 use crate::ports::loopback;
+use crate::reachability::Reachability;
 use crate::region::Site;
+use crate::residents;
 
 /// One call between services of one machine.
 const CALL: Duration = Duration::from_secs(20);
 /// What the management cluster is called at Maestro, and the namespace of the works that it carries out on itself.
 const CONSUMER: &str = "local-cluster";
+/// What services call themselves that others may run several of. Whoever holds the data directory is the only one here.
+const REPLICA: &str = "region";
 
 impl Site {
     /// Builds every service, which takes its port, and runs it.
@@ -80,6 +86,7 @@ impl Site {
         registry: &mut Registry,
         ask_address: Option<SocketAddr>,
     ) -> Result<(), Error> {
+        let client = self.reporting_client("hypershift", residents::HYPERSHIFT_MANAGEMENT).await?;
         let config = pilothouse_hypershift::Config {
             publish_address: loopback(self.ports.gateway),
             ask_address,
@@ -89,15 +96,12 @@ impl Site {
             node_socket: Some(self.files().node_socket()),
             ..pilothouse_hypershift::Config::default()
         };
-        let deps = pilothouse_hypershift::Deps {
-            client: self.client("hypershift").await?,
-            clock: self.clock.clone(),
-            registry,
-        };
+        let deps =
+            pilothouse_hypershift::Deps { client: client.clone(), clock: self.clock.clone(), registry };
         let built = pilothouse_hypershift::Service::build(config, deps).await;
         let service = built.map_err(failed("the hosted cluster operator"))?;
         self.parts.run("hypershift", |shutdown| async move { Ok(service.run(shutdown).await?) });
-        let presence = Presence::of_hypershift(self.client("hypershift").await?, self.clock.clone());
+        let presence = Presence::of_hypershift(client, self.clock.clone());
         self.parts.run("hypershift-presence", |shutdown| async move {
             presence.keep(shutdown).await;
             Ok(())
@@ -127,8 +131,8 @@ impl Site {
             }),
             ..pilothouse_mce::Config::default()
         };
-        let deps =
-            pilothouse_mce::Deps { client: self.client("mce").await?, clock: self.clock.clone(), registry };
+        let client = self.reporting_client("mce", residents::ENGINE_MANAGEMENT).await?;
+        let deps = pilothouse_mce::Deps { client, clock: self.clock.clone(), registry };
         let built = pilothouse_mce::Service::build(config, deps).await;
         let service = built.map_err(failed("the multicluster engine"))?;
         self.parts.run("mce", |shutdown| async move { Ok(service.run(shutdown).await?) });
@@ -165,7 +169,7 @@ impl Site {
             registry,
         };
         let service = Service::build(config, deps).await.map_err(failed("Maestro"))?;
-        self.parts.run("maestro", |shutdown| async move { Ok(service.run(shutdown).await?) });
+        self.parts.run(residents::MAESTRO_SERVER, |shutdown| async move { Ok(service.run(shutdown).await?) });
         Ok(())
     }
 
@@ -214,6 +218,13 @@ impl Site {
         Ok(())
     }
 
+    /// A client of the management cluster that has the region's health say whether it is answered.
+    async fn reporting_client(&self, part: &str, check: &str) -> Result<kube::Client, Error> {
+        let reachability = Reachability::default();
+        reachability.report(&self.health, check, Verdict::failed);
+        Ok(reachability.of_part(self.client(part).await?))
+    }
+
     /// The region's own zone, which the cloud makes, Clusters Service delegates in, and names are looked up from.
     fn base_zone(&self) -> String {
         pilothouse_arm::dns::region_zone(&self.config.base_domain).into()
@@ -230,6 +241,7 @@ impl Site {
             region: self.config.location.clone(),
             base_domain: self.config.base_domain.clone(),
             base_zone: Some(self.base_zone()),
+            replica: Some(REPLICA.to_owned()),
             shards: vec![Shard {
                 consumer: CONSUMER.to_owned(),
                 work_namespace: CONSUMER.to_owned(),
@@ -262,7 +274,10 @@ impl Site {
         let address = Url::parse(&url(self.ports.clusters_service)).map_err(failed(NAME))?;
         let client = |name| Client::try_new(http_client(name)?, &address).map_err(failed(name));
 
-        let config = pilothouse_backend::Config::default();
+        let config = pilothouse_backend::Config {
+            replica: Some(REPLICA.to_owned()),
+            ..pilothouse_backend::Config::default()
+        };
         let deps = pilothouse_backend::Deps {
             store: store.clone(),
             clusters_service: client("the backend")?,
@@ -285,6 +300,20 @@ impl Site {
         let built = pilothouse_frontend::Service::build(config, deps).await;
         let service = built.map_err(failed("the frontend"))?;
         self.parts.run("frontend", |shutdown| async move { Ok(service.run(shutdown).await?) });
+        Ok(())
+    }
+
+    /// Removes the kubeconfig files of clusters that are gone.
+    pub(crate) fn start_kubeconfig_files(&self, written: Arc<Notify>) -> Result<(), Error> {
+        use pilothouse_clusters_service_api::Client;
+        const NAME: &str = "the kubeconfig files of clusters";
+        let address = Url::parse(&url(self.ports.clusters_service)).map_err(failed(NAME))?;
+        let client = Client::try_new(http_client(NAME)?, &address).map_err(failed(NAME))?;
+        let files = KubeconfigFiles::new(self.data_dir().clone(), client, written);
+        self.parts.run("kubeconfig-files", |shutdown| async move {
+            files.run(shutdown).await;
+            Ok(())
+        });
         Ok(())
     }
 

@@ -86,6 +86,6 @@ async fn start(settings: Settings) -> Result<Process, Failure> {
     service.report(&health);
     let tasks = process.tasks("broker");
     tasks.spawn("broker", OnExit::StopProcess, async move { Ok(service.run(shutdown).await?) });
-    alone::serve_pages(pages, health, registry, &tasks);
+    alone::serve_pages(pages, health, registry, &mut process, &tasks);
     Ok(process)
 }

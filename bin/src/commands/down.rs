@@ -37,6 +37,7 @@ impl Args {
             .hint("look at what it is doing, or give it more time with `--timeout SECONDS`")?;
         let text = match stopped {
             Stopped::Ended => "stopped\n",
+            Stopped::EndedEarly => "stopped; what it had left running is gone, too\n",
             Stopped::Removed => "the region did not run; what it had left running is gone\n",
             Stopped::Nothing => "nothing was running\n",
         };

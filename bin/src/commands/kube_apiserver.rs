@@ -59,6 +59,9 @@ pub struct Args {
     /// The range that Services get their addresses from
     #[arg(long, value_name = "RANGE", default_value = "10.96.0.0/16")]
     service_cluster_ip_range: String,
+    /// Make volumes for claims in this folder of the nodes, which is their `volume_root`, too [default: claims stay unbound]
+    #[arg(long, value_name = "DIR")]
+    volume_root: Option<PathBuf>,
     /// Which events to log: a level, or a list such as `info,pilothouse_store=debug`
     #[arg(long, value_name = "FILTER", env = telemetry::LOG_VARIABLE, hide_env_values = true)]
     log: Option<String>,
@@ -158,6 +161,9 @@ impl Args {
             (Some(certificate), Some(key)) => Some(CertificateFiles { certificate, key }),
             _ => None,
         };
+        // Nodes have another working folder.
+        let volume_root = self.volume_root.map(std::path::absolute).transpose();
+        let volume_root = volume_root.hint("`--volume-root DIR` is a folder on the nodes")?;
         Ok(Options {
             data_dir: self.data_dir,
             listen: self.listen,
@@ -178,6 +184,7 @@ impl Args {
             signing,
             version: self.kubernetes_version,
             service_cidr: self.service_cluster_ip_range,
+            volume_root,
             controllers: self.with_controllers,
         })
     }

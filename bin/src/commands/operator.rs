@@ -143,15 +143,11 @@ where
     };
     let built = build(config.service, site).await?;
     tasks.spawn(name, OnExit::StopProcess, serve(built, shutdown));
-    alone::serve_pages(pages, health, registry, &tasks);
+    alone::serve_pages(pages, health, registry, &mut process, &tasks);
     Ok(process)
 }
 
 /// Has the health page say whether the management cluster answers, and how bad it is if it does not.
 pub(crate) fn report(health: &Health, management: &Management, without: fn(String) -> Verdict) {
-    let reachability = management.reachability().clone();
-    health.register("management", move || match reachability.trouble() {
-        None => Verdict::ready("the management cluster answers"),
-        Some(trouble) => without(trouble),
-    });
+    management.reachability().report(health, "management", without);
 }

@@ -134,7 +134,7 @@ impl Stored<'_> {
         });
         let tasks = process.tasks(name);
         tasks.spawn(name, OnExit::StopProcess, serve(built, shutdown));
-        alone::serve_pages(pages, health, registry, &tasks);
+        alone::serve_pages(pages, health, registry, &mut process, &tasks);
         Ok(process)
     }
 }

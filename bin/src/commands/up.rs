@@ -10,7 +10,7 @@ use pilothouse_region::{
     Authentication, Config, DataDir, Endpoints, FirstCluster, Payload, PortChoice, Ports, Region,
 };
 use pilothouse_runtime::telemetry::{self, Journal};
-use pilothouse_runtime::{Process, Tasks};
+use pilothouse_runtime::{Process, Reason, Tasks};
 use pilothouse_upstream::Version;
 use serde::Serialize;
 
@@ -138,6 +138,9 @@ impl Args {
         if self.detach {
             return detach::run(&self.region.data_dir()?);
         }
+        if self.detached.is_some() {
+            detach::leave_session();
+        }
         let journal = Journal::new(self.log.as_deref());
         let telemetry = telemetry::Config {
             journal: Some(journal.clone()),
@@ -155,17 +158,21 @@ impl Args {
         let data_dir = self.region.data_dir()?;
         let mut process = Process::install(GRACE)?;
         let tasks = process.tasks("region");
-        match self.start(&data_dir, tasks.clone(), journal, output).await {
-            Ok(()) => Ok(process.run().await),
+        let shutdown = process.shutdown().clone();
+        let started = tokio::select! {
+            biased;
+            started = self.start(&data_dir, tasks, journal, output) => started,
+            // What was begun is stopped like any region; nobody waits for the rest of it.
+            () = shutdown.requested() => Ok(()),
+        };
+        // Whatever fails then fails because of that.
+        let stopped = shutdown.reason().is_some_and(|reason| !reason.is_failure());
+        if started.is_err() && !stopped {
             // Not started: what was begun is taken back, so that the next attempt finds nothing in its way.
-            Err(failure) => {
-                process
-                    .shutdown()
-                    .request(pilothouse_runtime::Reason::Asked("the region did not start".to_owned()));
-                process.run().await;
-                Err(failure)
-            }
+            shutdown.request(Reason::Asked("the region did not start".to_owned()));
         }
+        let code = process.run().await;
+        if stopped { Ok(code) } else { started.map(|()| code) }
     }
 
     /// A first cluster whose programs are missing is refused before there is a region.
@@ -207,13 +214,19 @@ impl Args {
             images: self.images.listed(),
             upstream: self.images.upstream(),
             payload: self.payload.into(),
+            endpoints_file: self.endpoints_file.clone(),
             journal,
             ..Config::new(data_dir.clone())
         };
         let region = Region::start(config, tasks, &say).await.map_err(|error| anyhow!(error)).hint(
             "`--ephemeral-ports` avoids ports that are taken; `pilothouse down` stops another region",
         )?;
-        output.show(&Started(region.endpoints()))?;
+        let shown = output.show(&Started(region.endpoints()));
+        if self.detached.is_some() {
+            detach::unless_nobody_waits(shown)?;
+        } else {
+            shown?;
+        }
         if let Some(name) = &self.cluster {
             let cluster = FirstCluster::new(name, region.endpoints(), data_dir)
                 .with_authentication(self.authentication.into())
@@ -222,14 +235,12 @@ impl Args {
                 cluster.ensure(&say).await.map_err(|error| anyhow!(error)).hint(
                     "the region goes on when started again; the operation above says where it stopped",
                 )?;
+            region.note_kubeconfig();
             say(&format!("cluster `{name}` is ready"));
             self.invite(output, &format!("kubectl --kubeconfig {} get nodes", kubeconfig.display()))?;
         } else {
             let kubeconfig = region.endpoints().management_kubeconfig.display();
             self.invite(output, &format!("kubectl --kubeconfig {kubeconfig} get hostedclusters -A"))?;
-        }
-        if let Some(file) = &self.endpoints_file {
-            region.endpoints().write(file).hint("is the folder there, and writable?")?;
         }
         match &self.detached {
             Some(log) => detach::leave_terminal(log)?,

@@ -53,7 +53,10 @@ fn is_of(owner: &str, module: &str, origin: &Origin<'_>) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use super::super::MAESTRO_SERVER;
     use super::*;
+    use crate::config::Authentication;
+    use crate::ports::Ports;
 
     #[test]
     fn lines_are_given_to_whoever_said_them() {
@@ -67,11 +70,31 @@ mod tests {
             // Code that everybody uses, in tasks of its and of others.
             ("pilothouse_http::server", agent, Some("serve"), true),
             ("pilothouse_store", Some("region"), agent, true),
-            ("pilothouse_store", Some("region"), Some("maestro"), false),
+            ("pilothouse_store", Some("region"), Some("maestro-server"), false),
             ("pilothouse_store", Some("gateway"), agent, false),
         ] {
             let origin = Origin { target, owner, task };
             assert_eq!(is_of("maestro-agent", "pilothouse_maestro::agent", &origin), expected, "{origin:?}");
+        }
+    }
+
+    #[test]
+    fn what_shared_code_says_in_the_task_of_a_service_is_its_own_and_nobody_elses() {
+        let parts = super::super::parts(&Ports::default(), Authentication::None);
+        // The names of the tasks that `services.rs` runs them in.
+        for task in [
+            "frontend",
+            "backend",
+            "clusters-service",
+            MAESTRO_SERVER,
+            "maestro-agent",
+            "hypershift",
+            "dns",
+            "mce",
+        ] {
+            let origin = Origin { target: "pilothouse_store", owner: Some(REGION), task: Some(task) };
+            let whose = parts.iter().filter(|part| is_of(part.owner, part.module, &origin));
+            assert_eq!(whose.map(|part| part.owner).collect::<Vec<_>>(), [task]);
         }
     }
 }
