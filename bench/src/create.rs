@@ -11,6 +11,7 @@ pub(crate) mod region;
 pub(crate) mod timeline;
 
 use anyhow::{Context as _, bail};
+use pilothouse_runtime::Clock;
 use tokio::time::Instant;
 
 use self::arm::Arm;
@@ -132,7 +133,7 @@ async fn create(arm: &Arm, region: &Region, count: usize) -> anyhow::Result<Crea
         let operation = arm.finish(&operation).await.with_context(|| format!("cluster {name}"))?;
         let succeeded = start.elapsed();
         let asked = answering::ready(region.data_dir(), &name).await?;
-        let answering = start.elapsed();
+        let (answering, now) = (start.elapsed(), Clock::system().now());
         let (one, other) = (succeeded.as_millis(), answering.as_millis());
         Progress.say(&format!("  {name}: Succeeded after {one} ms, answering after {other} ms"));
         if asked > 1 {
@@ -141,7 +142,7 @@ async fn create(arm: &Arm, region: &Region, count: usize) -> anyhow::Result<Crea
         created.names.push(name);
         created.succeeded.push(succeeded.as_secs_f64());
         created.answering.push(answering.as_secs_f64());
-        created.timeline.push(&operation);
+        created.timeline.push_until(&operation, now);
     }
     Ok(created)
 }
@@ -204,7 +205,7 @@ impl Created {
             report.figure(Figure::new(name("p99"), samples.percentile(99.0), "s").budget(Budget::Below(1.5)));
             report.figure(Figure::new(name("max"), samples.largest(), "s"));
         }
-        timeline.show(report, "creation");
+        timeline.show_flow(report, "creation");
 
         let values = answering.values();
         let third = (values.len() / 3).max(1);

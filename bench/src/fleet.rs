@@ -142,6 +142,11 @@ async fn at_rest(program: &Program, before: Memory, count: usize, report: &mut R
     if planes.len() != count {
         bail!("{} control planes run for {count} clusters", planes.len());
     }
+    let number = f64::from(u32::try_from(count)?);
+    let figure = Figure::new("clusters that run at once", number, "")
+        .note(format!("each a control plane; {:.1} GiB", rest.total.total / 1024.0));
+    // Fewer were not tried to be more.
+    report.figure(if count < CLUSTERS { figure } else { figure.budget(Budget::AtLeast(1000.0)) });
     let each: anyhow::Result<Vec<_>> = planes.iter().map(|members| Memory::of(members)).collect();
     let totals: Samples = each?.iter().map(|memory| memory.total).collect();
     report.figure(

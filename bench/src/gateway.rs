@@ -1,4 +1,4 @@
-//! The gateway beside HAProxy.
+//! The gateway beside HAProxy, and how soon it knows a new cluster.
 //!
 //! Both are processes of their own in front of the same servers, tell them apart by the name in the first message of TLS, and are
 //! asked in turns by the same clients. That message is a real one; what follows it is plain bytes, which neither of the two looks at,
@@ -7,6 +7,7 @@
 
 mod load;
 mod proxies;
+mod routable;
 mod servers;
 
 use std::cell::RefCell;
@@ -27,43 +28,54 @@ pub(crate) async fn run(size: Size) -> anyhow::Result<Report> {
     let folder = Folder::create()?;
     Progress.say("copying the program");
     let program = Program::copy_to(&folder, PILOTHOUSE)?;
-    let servers = Servers::start(CLUSTERS).await?;
-    Progress.say("the two proxies");
-    let Some(theirs) = proxies::haproxy(&servers).await? else {
-        report.leave_out("every figure of the gateway: HAProxy is not installed (apt-get install haproxy)");
-        return Ok(report);
-    };
-    report.condition("HAProxy", proxies::haproxy_version().await?);
-    let ours = proxies::gateway(&program, &folder, &servers).await?;
+    let servers = Servers::start(0..CLUSTERS).await?;
     report.condition("clusters", CLUSTERS.to_string());
+    Progress.say("the two proxies");
+    let theirs = proxies::haproxy(&servers).await?;
+    let (ours, client) = proxies::gateway(&program, &folder, &servers).await?;
+    match theirs {
+        Some(theirs) => Box::pin(beside(&ours, &theirs, &servers, size, &mut report)).await?,
+        None => report.leave_out("all beside HAProxy: it is not installed (apt-get install haproxy)"),
+    }
+    routable::measure(&ours, &client, size, &mut report).await?;
+    Ok(report)
+}
 
+/// The two in turns.
+async fn beside(
+    ours: &Proxy,
+    theirs: &Proxy,
+    servers: &Servers,
+    size: Size,
+    report: &mut Report,
+) -> anyhow::Result<()> {
+    report.condition("HAProxy", proxies::haproxy_version().await?);
     Progress.say("bulk");
     let duration = size.pick(Duration::from_secs(5), Duration::from_millis(500));
     let rounds = size.pick(5, 1);
     let compared = in_turns(
         rounds,
-        async |_| load::bulk(&ours, &servers, duration).await,
-        async |_| load::bulk(&theirs, &servers, duration).await,
+        async |_| load::bulk(ours, servers, duration).await,
+        async |_| load::bulk(theirs, servers, duration).await,
     )
     .await?;
     let note = format!("{} connections", load::BULK_CONNECTIONS);
-    compare(&mut report, "bulk", "MiB/s", &compared, Budget::AtLeast(1.0), &note);
+    compare(report, "bulk", "MiB/s", &compared, Budget::AtLeast(1.0), &note);
 
     Progress.say("new connections");
     let (rates, latencies) =
-        both(&ours, &theirs, rounds, async |proxy| load::connections(proxy, &servers, duration).await)
-            .await?;
+        both(ours, theirs, rounds, async |proxy| load::connections(proxy, servers, duration).await).await?;
     let note = format!("{} at once: connect, name, answer, end", load::CONNECTIONS);
-    compare(&mut report, "new connections", "1/s", &rates, Budget::AtLeast(1.0), &note);
-    compare(&mut report, "a new connection to its answer, p99", "ms", &latencies, Budget::AtMost(1.0), "");
+    compare(report, "new connections", "1/s", &rates, Budget::AtLeast(1.0), &note);
+    compare(report, "a new connection to its answer, p99", "ms", &latencies, Budget::AtMost(1.0), "");
 
     Progress.say("questions on open connections");
     let (rates, latencies) =
-        both(&ours, &theirs, rounds, async |proxy| load::questions(proxy, &servers, duration).await).await?;
+        both(ours, theirs, rounds, async |proxy| load::questions(proxy, servers, duration).await).await?;
     let note = format!("{} connections, {} bytes there and back", load::CONNECTIONS, load::QUESTION);
-    compare(&mut report, "questions and answers", "1/s", &rates, Budget::AtLeast(1.0), &note);
-    compare(&mut report, "a question to its answer, p99", "ms", &latencies, Budget::AtMost(1.0), "");
-    Ok(report)
+    compare(report, "questions and answers", "1/s", &rates, Budget::AtLeast(1.0), &note);
+    compare(report, "a question to its answer, p99", "ms", &latencies, Budget::AtMost(1.0), "");
+    Ok(())
 }
 
 /// Rates and 99th percentiles of both, in turns.

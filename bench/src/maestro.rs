@@ -3,7 +3,7 @@
 //! Both servers are processes of their own over databases of the same PostgreSQL, speak MQTT through the same broker, and
 //! are asked in turns by the same source over gRPC and REST. The bundles have the shape of the published measurements:
 //! ten consumers, half of the bundles of 3 KB and half of 30 KB. First statuses are those of a real agent on a real (ours)
-//! Kubernetes API. The thousand agents are connections of the benchmark that dial the server and report on what they
+//! Kubernetes API, on which the objects they apply are watched. The thousand agents are connections of the benchmark that dial the server and report on what they
 //! are sent.
 
 mod agents;

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! cargo run --release -p pilothouse-bench -- list
+//! cargo run --release -p pilothouse-bench -- budgets
 //! cargo run --release -p pilothouse-bench -- create
 //! cargo run --release -p pilothouse-bench -- fleet
 //! cargo run --release -p pilothouse-bench -- frontend
@@ -29,6 +30,9 @@
 //! - **Note**: how it was measured, and the spread where there is one.
 //! - **Left out** says which figures are missing because the machine lacks a server, and how to get it.
 //!
+//! `budgets` has one row for every budget of the design, and says of each which benchmark it is from. It fails if one of
+//! those did, after the others have run.
+//!
 //! `--sample` is for tests: the same table from a run of seconds. It shows that the benchmark works; its values
 //! say little.
 //!
@@ -37,6 +41,7 @@
 //! One file, `src/NAME.rs`, with a function that fills a [`Report`]; one variant of [`Benchmark`]. What measures,
 //! compares and prints is in `harness`.
 
+mod budgets;
 mod create;
 mod fleet;
 mod frontend;
@@ -51,6 +56,7 @@ mod upstream;
 
 use std::process::ExitCode;
 
+use anyhow::ensure;
 use clap::{Parser, Subcommand};
 
 use crate::harness::{Catalogue, Format, Progress, Report, Size, is_pilothouse};
@@ -70,6 +76,8 @@ struct Args {
 enum Verb {
     /// Lists the benchmarks.
     List,
+    /// Every budget in one table, out of all benchmarks that have one.
+    Budgets(budgets::BudgetsArgs),
     /// Frontend and backend in a process of their own, for the benchmark of the frontend.
     #[command(hide = true)]
     Serve(frontend::ServeArgs),
@@ -162,6 +170,12 @@ fn run(output: Format, verb: Verb) -> anyhow::Result<()> {
     let runtime = || tokio::runtime::Builder::new_multi_thread().enable_all().build();
     match verb {
         Verb::List => output.print(&Catalogue::of::<Benchmark>()),
+        Verb::Budgets(args) => {
+            let budgets::Outcome { report, failed } = runtime()?.block_on(budgets::run(args))?;
+            output.print(&report)?;
+            ensure!(failed.is_empty(), "failed: {}", failed.join(", "));
+            Ok(())
+        }
         Verb::Serve(args) => runtime()?.block_on(frontend::serve(args)),
         Verb::Run(benchmark) => output.print(&runtime()?.block_on(benchmark.run())?),
     }

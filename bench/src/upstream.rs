@@ -19,6 +19,7 @@ use std::time::Duration;
 use anyhow::{Context as _, bail, ensure};
 use futures::stream::{self, StreamExt as _, TryStreamExt as _};
 use pilothouse_arm::OperationStatus;
+use pilothouse_runtime::Clock;
 use pilothouse_test_support::upstream::{self, Upstream};
 use tokio::time::{Instant, sleep};
 
@@ -145,10 +146,10 @@ impl Bench<'_> {
         );
         report.figure(
             Figure::new("hosted / bare", compared.ratio(), "×")
-                .budget(Budget::AtMost(1.3))
+                .budget(Budget::Below(1.3))
                 .note(compared.spread()),
         );
-        hosted.timeline.show(report, "creation");
+        hosted.timeline.show_flow(report, "creation");
         Ok(hosted)
     }
 
@@ -158,11 +159,11 @@ impl Bench<'_> {
         let operation = self.create(name, PATIENCE).await?;
         let succeeded = start.elapsed().as_secs_f64();
         answering::ready(self.region.data_dir(), name).await?;
-        let answering = start.elapsed().as_secs_f64();
+        let (answering, now) = (start.elapsed().as_secs_f64(), Clock::system().now());
         Progress
             .say(&format!("  {name}: Succeeded after {succeeded:.2} s, answering after {answering:.2} s"));
         hosted.succeeded.push(succeeded);
-        hosted.timeline.push(&operation);
+        hosted.timeline.push_until(&operation, now);
         sleep(self.age()).await;
         hosted.planes.push(Planes::of(self.program)?);
         self.arm.delete_cluster(name).await?;

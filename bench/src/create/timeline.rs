@@ -1,4 +1,8 @@
 //! Where the time of operations goes, step by step.
+//!
+//! An operation has its steps with the instants at which somebody wrote them down. Not every step of the flow is written down by
+//! itself: what is awaited is seen from outside, by what comes back of it. A step that is not recorded has no figure of
+//! its own, and says which step it is a part of.
 
 use std::collections::BTreeMap;
 
@@ -10,46 +14,165 @@ use crate::harness::{Figure, Report, Samples};
 /// The steps of many operations of one kind.
 #[derive(Debug, Default)]
 pub(crate) struct Timeline {
-    /// Milliseconds of each step, by its number and who does it.
-    steps: BTreeMap<(u32, String), Samples>,
+    /// Milliseconds of each recorded step, by its number.
+    steps: BTreeMap<usize, Samples>,
     /// Milliseconds in which no step was under way.
     between: Samples,
     /// Milliseconds of all steps and of all that was between them, of all operations.
     total: f64,
 }
 
+/// One step of a creation.
+struct Step {
+    what: &'static str,
+    owner: &'static str,
+    within: Within,
+}
+
+/// Where the time of a step is, if the records have none of its own.
+enum Within {
+    /// In the one that was seen before it: that ends only when a later one is seen.
+    Earlier,
+    /// In this one.
+    Step(usize),
+    /// In each of these that was seen.
+    Steps(&'static [usize]),
+    Elsewhere(&'static str),
+}
+
+const fn step(what: &'static str, owner: &'static str, within: Within) -> Step {
+    Step { what, owner, within }
+}
+
+/// All of them, in order.
+const FLOW: [Step; 14] = [
+    step("request enters at the ingress", "frontend", Within::Step(4)),
+    step("routed to the resource provider", "frontend", Within::Step(4)),
+    step("caller authenticated", "frontend", Within::Step(4)),
+    step("validated, stored, asked for", "frontend, backend", Within::Elsewhere("between steps")),
+    step("cloud resources prepared", "clusters-service", Within::Elsewhere("between steps")),
+    step("manifests posted to Maestro", "clusters-service", Within::Earlier),
+    step("sent to the agent over MQTT", "maestro", Within::Earlier),
+    step("applied by the agents", "maestro, mce", Within::Earlier),
+    step("control plane and node pools made", "hypershift", Within::Earlier),
+    step("ManagedCluster marked available", "mce", Within::Earlier),
+    step("statuses sent back over MQTT", "maestro", Within::Steps(&[7, 8, 9, 10])),
+    step("cluster record updated", "clusters-service", Within::Earlier),
+    step("resource and operation updated", "backend", Within::Step(14)),
+    step(
+        "shown as Succeeded, kubeconfig answers",
+        "frontend, gateway",
+        Within::Elsewhere("after the operation"),
+    ),
+];
+
 impl Timeline {
+    /// An operation, from its acceptance to its end.
     pub(crate) fn push(&mut self, operation: &OperationStatus) {
-        let end = operation.end_time.unwrap_or(operation.start_time);
-        self.total += milliseconds(operation.start_time, end);
-        let (mut covered, mut reached) = (0.0, operation.start_time);
-        let mut steps: Vec<_> = operation.operations.iter().collect();
-        steps.sort_by_key(|step| step.start_time);
-        for step in steps {
-            let (from, to) = (step.start_time, step.end_time.unwrap_or(end));
-            let key = (step.name.parse().unwrap_or_default(), step.component.clone());
-            self.steps.entry(key).or_default().push(milliseconds(from, to));
-            // Steps may overlap, and the first is over before the operation is written down.
-            if to > reached {
-                covered += milliseconds(from.max(reached), to);
-                reached = to;
-            }
-        }
-        self.between.push((milliseconds(operation.start_time, end) - covered).max(0.0));
+        self.push_intervals(operation, None);
     }
 
-    /// One figure per step; those that are over as soon as they begin are none.
-    pub(crate) fn show(&self, report: &mut Report, what: &str) {
-        let figure = |name: String, samples: &Samples| {
-            let share = samples.sum() / self.total * 100.0;
-            Figure::new(name, samples.median(), "ms").note(format!("{share:.0} % of the operation"))
-        };
-        for ((number, component), samples) in self.steps.iter().filter(|(_, samples)| samples.largest() > 0.0)
-        {
-            report.figure(figure(format!("{what}, step {number}, {component}"), samples));
-        }
-        report.figure(figure(format!("{what}, between steps"), &self.between));
+    /// A creation whose last step is over when its cluster was seen to answer, by the clock of this machine.
+    pub(crate) fn push_until(&mut self, operation: &OperationStatus, answering: Timestamp) {
+        self.push_intervals(operation, Some(answering));
     }
+
+    fn push_intervals(&mut self, operation: &OperationStatus, answering: Option<Timestamp>) {
+        let start = operation.start_time;
+        let recorded_end = operation.end_time.unwrap_or(start);
+        let mut steps: BTreeMap<usize, Vec<(Timestamp, Timestamp)>> = BTreeMap::new();
+        for step in &operation.operations {
+            let interval = (step.start_time, step.end_time.unwrap_or(recorded_end));
+            steps.entry(step.name.parse().unwrap_or_default()).or_default().push(interval);
+        }
+        if let Some(answering) = answering {
+            steps.entry(FLOW.len()).or_default().push((recorded_end, answering));
+        }
+        let whole = milliseconds(start, answering.unwrap_or(recorded_end));
+        self.total += whole;
+        // Steps may overlap, and the first is over before the operation is written down.
+        let all = steps.values().flatten().map(|&(from, to)| (from.max(start), to)).collect();
+        self.between.push((whole - covered(all)).max(0.0));
+        for (number, intervals) in steps {
+            self.steps.entry(number).or_default().push(covered(intervals));
+        }
+    }
+
+    /// One figure for each of the fourteen steps, in order, also for those that take no time or are a part of another.
+    pub(crate) fn show_flow(&self, report: &mut Report, what: &str) {
+        for number in 1..=FLOW.len() {
+            report.figure(self.row(what, number));
+        }
+        report.figure(self.rest(what));
+    }
+
+    /// One figure for each step that was recorded, in order.
+    pub(crate) fn show(&self, report: &mut Report, what: &str) {
+        for &number in self.steps.keys() {
+            report.figure(self.row(what, number));
+        }
+        report.figure(self.rest(what));
+    }
+
+    fn row(&self, what: &str, number: usize) -> Figure {
+        let step = number.checked_sub(1).and_then(|index| FLOW.get(index));
+        let (title, owner) = step.map_or(("not of the flow", "unknown"), |step| (step.what, step.owner));
+        let within = step.map(|step| self.within(number, &step.within)).unwrap_or_default();
+        let name = format!("{what}, step {number}, {title}");
+        let Some(samples) = self.steps.get(&number) else {
+            return Figure::new(name, f64::NAN, "ms").note(format!("{owner}; not recorded apart: {within}"));
+        };
+        let mut note = format!("{}; {owner}", self.share(samples));
+        if samples.largest() <= 0.0 {
+            note += &format!("; recorded as one instant, what it took is {within}");
+        }
+        if samples.len() < self.between.len() {
+            note += &format!("; seen in {} of {}, otherwise {within}", samples.len(), self.between.len());
+        }
+        Figure::new(name, samples.median(), "ms").note(note)
+    }
+
+    /// Where the time of a step is that has none of its own.
+    fn within(&self, number: usize, within: &Within) -> String {
+        let lasts = |number: &usize| self.steps.get(number).is_some_and(|samples| samples.largest() > 0.0);
+        match within {
+            Within::Step(other) => format!("in step {other}"),
+            Within::Elsewhere(place) => (*place).to_owned(),
+            Within::Earlier => match (1..number).rev().find(lasts) {
+                Some(other) => format!("in step {other}"),
+                None => "between steps".to_owned(),
+            },
+            Within::Steps(others) => {
+                let seen: Vec<_> =
+                    others.iter().filter(|other| lasts(other)).map(|other| format!("step {other}")).collect();
+                format!("in {}", seen.join(" and "))
+            }
+        }
+    }
+
+    fn rest(&self, what: &str) -> Figure {
+        Figure::new(format!("{what}, between steps"), self.between.median(), "ms")
+            .note(self.share(&self.between))
+    }
+
+    fn share(&self, samples: &Samples) -> String {
+        format!("{:.1} % of the whole", samples.sum() / self.total * 100.0)
+    }
+}
+
+/// Milliseconds in which at least one of these was under way.
+fn covered(mut intervals: Vec<(Timestamp, Timestamp)>) -> f64 {
+    intervals.sort_unstable();
+    let (mut sum, mut reached) = (0.0, Timestamp::MIN);
+    for (from, to) in intervals {
+        // One that was over before all that counts has no part in it.
+        let from = from.max(reached);
+        if to > from {
+            sum += milliseconds(from, to);
+            reached = to;
+        }
+    }
+    sum
 }
 
 fn milliseconds(from: Timestamp, to: Timestamp) -> f64 {
@@ -58,38 +181,105 @@ fn milliseconds(from: Timestamp, to: Timestamp) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
     use crate::harness::{Render as _, Size};
 
+    fn at(seconds: f64) -> String {
+        format!("2026-01-01T00:00:0{seconds:.1}Z")
+    }
+
+    fn step(name: &str, component: &str, from: f64, to: f64) -> Value {
+        json!({ "name": name, "component": component, "status": "Succeeded", "startTime": at(from),
+            "endTime": at(to), "message": "" })
+    }
+
+    /// One that takes from second 1 to second 5.
+    fn operation(steps: &[Value]) -> OperationStatus {
+        let group = "/subscriptions/00000000-0000-0000-0000-000000000001";
+        serde_json::from_value(json!({
+            "id": group, "name": "00000000-0000-0000-0000-000000000002", "resourceId": group, "status": "Succeeded",
+            "startTime": at(1.0), "endTime": at(5.0), "operations": steps,
+        }))
+        .unwrap()
+    }
+
+    fn rows(show: impl FnOnce(&mut Report)) -> Vec<String> {
+        let mut report = Report::new("example", Size::Full);
+        show(&mut report);
+        report.text().lines().filter(|line| line.starts_with("creation")).map(str::to_owned).collect()
+    }
+
     #[test]
     fn steps_that_overlap_count_once_towards_the_whole() {
-        let at = |seconds: f64| format!("2026-01-01T00:00:0{seconds:.1}Z");
-        let step = |name: &str, component: &str, from: f64, to: f64| {
-            json!({ "name": name, "component": component, "status": "Succeeded", "startTime": at(from),
-                "endTime": at(to), "message": "" })
-        };
-        let group = "/subscriptions/00000000-0000-0000-0000-000000000001";
-        let operation: OperationStatus = serde_json::from_value(json!({
-            "id": group, "name": "00000000-0000-0000-0000-000000000002", "resourceId": group, "status": "Succeeded",
-            "startTime": at(1.0), "endTime": at(5.0),
-            "operations": [step("4", "backend", 1.0, 2.0), step("12", "service", 1.5, 4.0)],
-        }))
-        .unwrap();
         let mut timeline = Timeline::default();
-        timeline.push(&operation);
-        let mut report = Report::new("example", Size::Full);
-        timeline.show(&mut report, "creation");
-        let text = report.text();
-        let row = |name: &str| text.lines().find(|line| line.starts_with(name)).unwrap().to_owned();
-        for (name, value, share) in [
-            ("creation, step 4, backend", "1000 ", "25 %"),
-            ("creation, step 12, service", "2500 ", "62 %"),
-            ("creation, between steps", "1000 ", "25 %"),
-        ] {
-            let row = row(name);
-            assert!(row.contains(value) && row.contains(share), "{row}");
+        timeline.push(&operation(&[step("4", "backend", 1.0, 2.0), step("12", "service", 1.5, 4.0)]));
+        let rows = rows(|report| timeline.show(report, "creation"));
+        for (row, (name, value, share)) in rows.iter().zip([
+            ("creation, step 4, ", " 1000 ", "25.0 %"),
+            ("creation, step 12, ", " 2500 ", "62.5 %"),
+            ("creation, between steps", " 1000 ", "25.0 %"),
+        ]) {
+            assert!(row.starts_with(name) && row.contains(value) && row.contains(share), "{row}");
         }
+        assert_eq!(rows.len(), 3, "{rows:?}");
+    }
+
+    #[test]
+    fn step_that_was_over_before_the_operation_began_takes_nothing_from_it() {
+        let mut timeline = Timeline::default();
+        timeline.push(&operation(&[step("1", "frontend", 0.0, 0.5), step("4", "backend", 1.0, 2.0)]));
+        let rows = rows(|report| timeline.show(report, "creation"));
+        assert!(rows[2].contains(" 3000 ") && rows[2].contains("75.0 %"), "{rows:?}");
+    }
+
+    #[test]
+    fn two_who_share_a_step_are_one_figure() {
+        let mut timeline = Timeline::default();
+        timeline.push(&operation(&[step("4", "frontend", 1.0, 2.0), step("4", "backend", 1.5, 2.5)]));
+        let rows = rows(|report| timeline.show(report, "creation"));
+        assert!(rows[0].contains(" 1500 ") && rows[0].contains("37.5 %"), "{rows:?}");
+    }
+
+    #[test]
+    fn all_fourteen_steps_have_a_row_in_the_order_of_the_flow() {
+        let mut timeline = Timeline::default();
+        timeline.push(&operation(&[
+            step("1", "frontend", 1.0, 1.0),
+            step("9", "hypershift", 2.0, 4.0),
+            step("7", "maestro", 1.0, 2.0),
+        ]));
+        let rows = rows(|report| timeline.show_flow(report, "creation"));
+        assert_eq!(rows.len(), 15, "{rows:?}");
+        for (number, row) in (1..=14).zip(&rows) {
+            assert!(row.starts_with(&format!("creation, step {number}, ")), "{row}");
+        }
+        assert!(rows[0].contains(" 0.000 ") && rows[0].contains("what it took is in step 4"), "{}", rows[0]);
+        assert!(rows[6].contains(" 1000 "), "{}", rows[6]);
+        for (number, place) in
+            [(8, "in step 7"), (10, "in step 9"), (11, "in step 7 and step 9"), (12, "in step 9")]
+        {
+            let row = &rows[number - 1];
+            assert!(row.contains(" – ") && row.ends_with(&format!("not recorded apart: {place}")), "{row}");
+        }
+    }
+
+    #[test]
+    fn a_step_that_was_not_always_seen_says_so() {
+        let mut timeline = Timeline::default();
+        timeline.push(&operation(&[step("5", "service", 1.0, 2.0), step("6", "service", 2.0, 3.0)]));
+        timeline.push(&operation(&[step("5", "service", 1.0, 3.0)]));
+        let rows = rows(|report| timeline.show(report, "creation"));
+        assert!(rows[1].contains("seen in 1 of 2, otherwise in step 5"), "{rows:?}");
+    }
+
+    #[test]
+    fn last_step_lasts_until_the_cluster_answers() {
+        let mut timeline = Timeline::default();
+        timeline.push_until(&operation(&[step("14", "frontend", 5.0, 5.0)]), at(6.0).parse().unwrap());
+        let rows = rows(|report| timeline.show_flow(report, "creation"));
+        assert!(rows[13].contains(" 1000 ") && rows[13].contains("20.0 %"), "{rows:?}");
+        assert!(rows[14].contains(" 4000 ") && rows[14].contains("80.0 %"), "{rows:?}");
     }
 }

@@ -26,6 +26,8 @@ use crate::harness::{Folder, Program};
 const PATIENCE: Duration = Duration::from_secs(120);
 /// How often to look.
 const LOOK: Duration = Duration::from_millis(20);
+/// What the route and the endpoints of every server are called.
+const NAME: &str = "kube-apiserver";
 
 /// A proxy through which every server answers. Dropping it ends it.
 pub(super) struct Proxy {
@@ -67,8 +69,12 @@ pub(super) async fn haproxy_version() -> anyhow::Result<String> {
     Ok(text.lines().next().unwrap_or_default().to_owned())
 }
 
-/// Ours.
-pub(super) async fn gateway(program: &Program, folder: &Folder, servers: &Servers) -> anyhow::Result<Proxy> {
+/// Ours, with a client of the Kubernetes API that has its routes.
+pub(super) async fn gateway(
+    program: &Program,
+    folder: &Folder,
+    servers: &Servers,
+) -> anyhow::Result<(Proxy, Client)> {
     let home = folder.path().join("gateway");
     let data = home.join("cluster");
     fs::create_dir_all(&home)?;
@@ -106,7 +112,9 @@ pub(super) async fn gateway(program: &Program, folder: &Folder, servers: &Server
     let config = Config::from_custom_kubeconfig(Kubeconfig::read_from(&kubeconfig)?, &options).await?;
     let client = Client::try_from(config)?;
     for (number, server) in servers.all.iter().enumerate() {
-        publish(&client, &format!("cluster-{number}"), server).await?;
+        let namespace = format!("cluster-{number}");
+        endpoints(&client, &namespace, server).await?;
+        route(&client, &namespace, server).await?;
     }
     let proxy = Proxy { address, _running: Processes::Ours { _gateway: gateway, _cluster: cluster } };
     proxy.until_all_answer(servers).await.with_context(|| {
@@ -115,12 +123,11 @@ pub(super) async fn gateway(program: &Program, folder: &Folder, servers: &Server
             fs::read_to_string(home.join("gateway.log")).unwrap_or_default()
         )
     })?;
-    Ok(proxy)
+    Ok((proxy, client))
 }
 
-/// A route to a server, as an operator would make it.
-async fn publish(client: &Client, namespace: &str, server: &Server) -> anyhow::Result<()> {
-    const NAME: &str = "kube-apiserver";
+/// Where a server is, in a namespace of its own.
+pub(super) async fn endpoints(client: &Client, namespace: &str, server: &Server) -> anyhow::Result<()> {
     let object = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": namespace } });
     create::<Namespace>(&Api::all(client.clone()), object).await?;
     let (ip, port) = (server.address.ip(), server.address.port());
@@ -130,7 +137,11 @@ async fn publish(client: &Client, namespace: &str, server: &Server) -> anyhow::R
         "metadata": { "name": NAME },
         "subsets": [{ "addresses": [{ "ip": ip }], "ports": [{ "port": port }] }],
     });
-    create::<Endpoints>(&Api::namespaced(client.clone(), namespace), endpoints).await?;
+    create::<Endpoints>(&Api::namespaced(client.clone(), namespace), endpoints).await
+}
+
+/// A route to a server, as an operator would make it.
+pub(super) async fn route(client: &Client, namespace: &str, server: &Server) -> anyhow::Result<()> {
     let route = json!({
         "apiVersion": "route.openshift.io/v1",
         "kind": "Route",
@@ -169,6 +180,15 @@ impl Proxy {
                 anyhow::ensure!(begun.elapsed() < PATIENCE, "{} does not answer", server.host);
                 sleep(LOOK).await;
             }
+        }
+        Ok(())
+    }
+
+    /// Asks without pause until a server answers. Whoever is refused is told so at once.
+    pub(super) async fn until_answering(&self, server: &Server) -> anyhow::Result<()> {
+        let begun = Instant::now();
+        while !self.answers(server).await.unwrap_or(false) {
+            anyhow::ensure!(begun.elapsed() < PATIENCE, "{} does not answer", server.host);
         }
         Ok(())
     }

@@ -1,6 +1,7 @@
 //! What is behind the proxies: servers that take the first message of TLS for a greeting, and then do as the next byte says.
 
 use std::net::SocketAddr;
+use std::ops::Range;
 use std::sync::Arc;
 
 use anyhow::Context as _;
@@ -36,9 +37,10 @@ pub(super) struct Server {
 }
 
 impl Servers {
-    pub(super) async fn start(count: usize) -> anyhow::Result<Self> {
+    /// Those of these numbers, which their names have.
+    pub(super) async fn start(numbers: Range<usize>) -> anyhow::Result<Self> {
         let mut servers = Self { all: Vec::new(), tasks: JoinSet::new() };
-        for number in 0..count {
+        for number in numbers {
             let host = format!("api.cluster-{number}.pilothouse.test");
             let listener = TcpListener::bind("127.0.0.1:0").await?;
             let (address, hello) = (listener.local_addr()?, hello(&host)?);

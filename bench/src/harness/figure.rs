@@ -41,6 +41,17 @@ impl Figure {
         self
     }
 
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The same in a table of several benchmarks, under the name that it has there.
+    pub(crate) fn taken_from(&self, benchmark: &str, name: &str) -> Self {
+        let separator = if self.note.is_empty() { "" } else { "; " };
+        let note = format!("{benchmark}: {}{separator}{}", self.name, self.note);
+        Self { name: name.to_owned(), note, ..self.clone() }
+    }
+
     /// As a row of the table.
     pub(super) fn cells(&self) -> [String; 6] {
         [
@@ -72,8 +83,11 @@ impl Budget {
     }
 }
 
-/// Three significant digits, and all of those before the point.
+/// Three significant digits, and all of those before the point. What is not known is a dash.
 pub(crate) fn rounded(value: f64) -> String {
+    if value.is_nan() {
+        return "–".to_owned();
+    }
     let decimals = match value.abs() {
         size if size >= 100.0 => 0,
         size if size >= 10.0 => 1,
@@ -103,7 +117,9 @@ mod tests {
 
     #[test]
     fn values_are_rounded_to_what_can_be_known() {
-        for (value, text) in [(23_456.7, "23457"), (45.67, "45.7"), (4.567, "4.57"), (0.0456, "0.046")] {
+        for (value, text) in
+            [(23_456.7, "23457"), (45.67, "45.7"), (4.567, "4.57"), (0.0456, "0.046"), (f64::NAN, "–")]
+        {
             assert_eq!(rounded(value), text);
         }
     }

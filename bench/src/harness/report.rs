@@ -51,6 +51,16 @@ impl Report {
         self.figures.push(figure);
     }
 
+    /// The first figure whose name begins like this.
+    pub(crate) fn find(&self, name: &str) -> Option<&Figure> {
+        self.figures.iter().find(|figure| figure.name().starts_with(name))
+    }
+
+    /// What could not be measured, and why.
+    pub(crate) fn left_out(&self) -> &[String] {
+        &self.left_out
+    }
+
     pub(crate) fn leave_out(&mut self, what: impl Into<String>) {
         self.left_out.push(what.into());
     }
@@ -93,6 +103,16 @@ mod tests {
         for part in ["benchmark: example", "< 2", "MISSED", "of 10", "1234", "left out: the rest"] {
             assert!(text.contains(part), "{part} in {text}");
         }
+    }
+
+    #[test]
+    fn figures_are_found_by_how_their_names_begin() {
+        let mut report = Report::new("example", Size::Full);
+        report.figure(Figure::new("latency, p50", 1.0, "ms"));
+        report.figure(Figure::new("latency, p99", 2.0, "ms"));
+        assert_eq!(report.find("latency").map(Figure::name), Some("latency, p50"));
+        assert_eq!(report.find("latency, p99").map(Figure::name), Some("latency, p99"));
+        assert!(report.find("p99").is_none());
     }
 
     #[test]

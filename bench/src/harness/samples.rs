@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 /// Measurements in one unit. Never empty where a figure is asked of it; an empty one answers NaN, which prints as
-/// such and meets no budget.
+/// a dash and meets no budget.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Samples(Vec<f64>);
 
