@@ -1,14 +1,17 @@
 //! What people type: `up --detach`, `down`, and the mistakes one can make with them.
 
 use std::fs::{self, Permissions};
+use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
 use std::os::unix::fs::{PermissionsExt, chown};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
-use nix::unistd::Uid;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::{Pid, Uid};
+use pilothouse_test_support::process::Running;
 use pilothouse_test_support::requirement::Requirement;
 
-use crate::region::{ORDINARY, Region, program, result};
+use crate::region::{LIMIT, ORDINARY, Region, program, result};
 
 /// The command, as an ordinary user.
 fn as_ordinary_user(program: &std::path::Path) -> Option<Command> {
@@ -76,4 +79,48 @@ async fn killed_region_is_removed_by_down() {
     let removed = region.pilothouse(&["down"]).unwrap();
     assert_eq!(removed, "the region did not run; what it had left running is gone\n");
     assert_eq!(region.processes(), [""; 0]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_who_stop_a_region_at_once_do_not_cut_it_short() {
+    let Some(mut region) = Region::start(&["--cluster", "first"]).await else { return };
+    let id = Pid::from_raw(region.process().id().try_into().unwrap());
+    // Ctrl-C, and then people who lose their patience.
+    kill(id, Signal::SIGINT).unwrap();
+    pilothouse_test_support::eventually("the region is stopping", LIMIT, || {
+        let process = fs::read_to_string(region.data_dir().join("process.json")).unwrap();
+        async move { if process.contains("stopping") { Ok(()) } else { Err(process) } }
+    })
+    .await;
+    let said: Vec<_> = std::thread::scope(|scope| {
+        let down = || region.pilothouse(&["down"]).unwrap();
+        let downs = [scope.spawn(down), scope.spawn(down)];
+        downs.into_iter().map(|down| down.join().unwrap()).collect()
+    });
+    // Whoever looks when it has ended already finds nothing. Nobody has anything to remove.
+    let in_order = |said: &String| ["stopped\n", "nothing was running\n"].contains(&said.as_str());
+    assert!(said.iter().all(in_order), "{said:?}");
+    let status = region.process().child().wait().unwrap();
+    assert!(status.success(), "ended with {status}:\n{}", region.log());
+    assert_eq!(region.processes(), [""; 0]);
+    assert!(!region.data_dir().join("endpoints.json").exists());
+}
+
+#[test]
+fn region_that_is_stopped_while_it_starts_leaves_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = Command::new(program());
+    command.args(["up", "--ephemeral-ports", "--cluster", "first", "--data-dir"]).arg(folder.path());
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut up = Running::spawn(command).unwrap();
+    let mut said = BufReader::new(up.child().stderr.take().unwrap()).lines().map(Result::unwrap);
+    assert!(said.any(|line| line.contains("the management cluster is up")));
+    kill(Pid::from_raw(up.id().try_into().unwrap()), Signal::SIGTERM).unwrap();
+    let rest: Vec<_> = said.collect();
+    let status = up.wait().unwrap();
+    assert!(status.success(), "{status}: {rest:?}");
+    assert!(!rest.iter().any(|line| line.contains("is ready")), "{rest:?}");
+    let mut command = Command::new(program());
+    command.args(["down", "--data-dir"]).arg(folder.path());
+    assert_eq!(result(&command.output().unwrap()).unwrap(), "nothing was running\n");
 }

@@ -2,15 +2,17 @@
 //! whatever was acknowledged comes about, once, and nothing is left behind.
 //!
 //! One calm life of a cluster tells which points each component passes in which operation. After that there is a life for each of
-//! them, or for a few of each component in a short run: the component is told beforehand at which point it will fall.
+//! them, or for a few of each component in a short run: the component is told, while it runs, at which point it will fall.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::io::Write as _;
 use std::os::unix::process::ExitStatusExt as _;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
+use std::{fmt, fs};
 
-use pilothouse_runtime::fault::{FAULT_TRACE_VARIABLE, FAULT_VARIABLE, FAULT_WHEN_VARIABLE};
+use pilothouse_runtime::fault::{FAULT_FILE_VARIABLE, FAULT_TRACE_VARIABLE};
 use pilothouse_test_support::environment;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
@@ -36,19 +38,35 @@ enum Operation {
 }
 
 /// How a component falls.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fall {
     Kill,
     /// It is cut off; the one process of a region that has only one stands still instead.
     Cut,
 }
 
+/// A point, and the how manieth time that it is passed in an operation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Passing {
+    point: String,
+    time: usize,
+}
+
 /// Which component falls where, in which operation.
 #[derive(Clone, Copy, Debug)]
 struct Fault<'a> {
     component: &'static str,
-    point: &'a str,
+    passing: &'a Passing,
     fall: Fall,
+}
+
+/// What came of one.
+struct Row {
+    component: &'static str,
+    operation: Operation,
+    fall: Fall,
+    passing: Passing,
+    fell: bool,
 }
 
 const LIFE: [Operation; 4] = [Operation::Create, Operation::Scale, Operation::Upgrade, Operation::Delete];
@@ -67,49 +85,63 @@ async fn acknowledged_operations_come_about_wherever_the_whole_region_falls() {
     // All components are one process: in a short run it falls more often than each of several would.
     everybody_falls(&mut region, 3).await;
     region.stop();
+    assert_eq!((region.processes(), region.pod_files()), (Vec::new(), Vec::new()));
 }
 
-/// A life for each component and each point it passes; in a short run for so many of the points of each component.
+/// A life for each component and each passing; in a short run for so many of the points of each component.
 async fn everybody_falls<F: Flow>(flow: &mut F, short: usize) {
     let passed = calm_life(flow).await;
     let long = environment::is_long();
-    let mut table = String::new();
+    let mut rows: Vec<Row> = Vec::new();
     for component in F::COMPONENTS {
-        let points = |operation| passed.get(&(*component, operation)).map(Vec::as_slice).unwrap_or_default();
-        assert!(!points(Operation::Create).is_empty(), "{component} passes no point when a cluster is made");
-        let most = LIFE.iter().map(|operation| points(*operation).len()).max().unwrap_or_default();
+        let passed = |operation| passed.get(&(*component, operation)).map(Vec::as_slice).unwrap_or_default();
+        assert!(!passed(Operation::Create).is_empty(), "{component} passes no point when a cluster is made");
         let falls: &[Fall] = if long { &[Fall::Kill, Fall::Cut] } else { &[Fall::Kill] };
-        let rounds = if long { most } else { short };
         for fall in falls {
+            // A short run goes by names: the first passing is the one that is always there.
+            let passings =
+                |operation| if long { fall.wanted(passed(operation)) } else { first(passed(operation)) };
+            let most = LIFE.iter().map(|operation| passings(*operation).len()).max().unwrap_or_default();
+            let rounds = if long { most } else { short };
             for round in 0..rounds {
                 for (index, operation) in LIFE.into_iter().enumerate() {
-                    let points = points(operation);
+                    let passings = passings(operation);
                     // One cut of each component is enough for a short run.
                     let fall = if !long && operation == Operation::Scale { Fall::Cut } else { *fall };
                     // A short run takes points of all parts of the way, and others in every operation.
-                    let spaced = (round * points.len() / rounds + index) % points.len().max(1);
-                    let chosen = if long { points.get(round) } else { points.get(spaced) };
-                    let fault = chosen.map(|point| Fault { component, point, fall });
+                    let apart = (round * passings.len() / rounds + index) % passings.len().max(1);
+                    let chosen = if long { passings.get(round) } else { passings.get(apart) };
+                    let fault = chosen.map(|passing| Fault { component, passing, fall });
                     let fell = live(flow, operation, fault).await;
-                    if let Some(Fault { point, .. }) = fault {
-                        let (operation, fall) = (format!("{operation:?}"), format!("{fall:?}"));
-                        let row = format!("{component:<20} {operation:<8} {fall:<6} {point:<36} {fell}\n");
+                    if let Some(Fault { passing, .. }) = fault {
+                        let row = Row { component, operation, fall, passing: passing.clone(), fell };
                         // Not through the harness, which shows nothing of a story that goes well; a long one is watched.
-                        let _ = std::io::stderr().write_all(row.as_bytes());
-                        table.push_str(&row);
+                        let _ = writeln!(std::io::stderr(), "{row}");
+                        rows.push(row);
                     }
                 }
             }
         }
     }
-    let fallen =
-        |component: &str| table.lines().any(|line| line.starts_with(component) && line.ends_with("true"));
-    let unharmed: Vec<_> = F::COMPONENTS.iter().filter(|component| !fallen(component)).collect();
-    assert!(unharmed.is_empty(), "{unharmed:?} never fell:\n{table}");
+    let table = || rows.iter().map(|row| format!("{row}\n")).collect::<String>();
+    // Not every passing comes in every life, but some of each component do; in a long run in each operation and in both ways.
+    let alike = |row: &Row, other: &Row| {
+        row.component == other.component
+            && (!long || (row.operation, row.fall) == (other.operation, other.fall))
+    };
+    let unharmed: Vec<_> =
+        rows.iter().filter(|row| !rows.iter().any(|other| other.fell && alike(row, other))).collect();
+    let unharmed: String = unharmed.iter().map(|row| format!("{row}\n")).collect();
+    assert!(unharmed.is_empty(), "nobody ever fell like this:\n{unharmed}of all:\n{}", table());
+}
+
+/// Of the passings of each point the first, in the order in which they came.
+fn first(passings: &[Passing]) -> Vec<Passing> {
+    passings.iter().filter(|passing| passing.time == 1).cloned().collect()
 }
 
 /// One life in which nobody falls: which points each component passed in which operation, in their order.
-async fn calm_life<F: Flow>(flow: &mut F) -> BTreeMap<(&'static str, Operation), Vec<String>> {
+async fn calm_life<F: Flow>(flow: &mut F) -> BTreeMap<(&'static str, Operation), Vec<Passing>> {
     let file = |flow: &F, component: &str| flow.path(&format!("{component}.trace"));
     for component in F::COMPONENTS {
         let trace = file(flow, component);
@@ -121,44 +153,51 @@ async fn calm_life<F: Flow>(flow: &mut F) -> BTreeMap<(&'static str, Operation),
         let before: Vec<_> = F::COMPONENTS.iter().map(|component| lines(flow, component).len()).collect();
         live(flow, operation, None).await;
         for (component, before) in F::COMPONENTS.iter().zip(before) {
-            let mut points: Vec<String> = Vec::new();
+            let (mut passings, mut times) = (Vec::new(), BTreeMap::new());
             for point in lines(flow, component)[before..].lines() {
-                if !points.iter().any(|known| known == point) {
-                    points.push(point.to_owned());
-                }
+                let time = times.entry(point.to_owned()).or_insert(0);
+                *time += 1;
+                passings.push(Passing { point: point.to_owned(), time: *time });
             }
-            passed.insert((*component, operation), points);
+            passed.insert((*component, operation), passings);
         }
     }
     for component in F::COMPONENTS {
-        flow.restart(component, &[]).await;
+        restart(flow, component).await;
     }
     passed
 }
 
+/// What tells a component where it will fall.
+fn word(flow: &impl Flow, component: &str) -> PathBuf {
+    flow.path(&format!("{component}.fault"))
+}
+
+/// Starts a component again, which has not been told yet, and will listen.
+async fn restart(flow: &mut impl Flow, component: &str) {
+    let word = word(flow, component);
+    let _ = fs::remove_file(&word);
+    flow.restart(component, &[(FAULT_FILE_VARIABLE, word.to_str().unwrap())]).await;
+}
+
 /// Carries out one operation, in which somebody may fall. Whether that happened.
 async fn live<F: Flow>(flow: &mut F, operation: Operation, fault: Option<Fault<'_>>) -> bool {
-    if let Some(Fault { component, point, fall }) = fault {
-        let variable = match fall {
-            Fall::Kill => format!("{point}:1"),
-            Fall::Cut => format!("{point}:1:stop"),
+    if let Some(Fault { component, passing: Passing { point, time }, fall }) = fault {
+        let fatal = match fall {
+            Fall::Kill => format!("{point}:{time}"),
+            Fall::Cut => format!("{point}:{time}:stop"),
         };
-        let begin = flow.path("begin");
-        let _ = fs::remove_file(&begin);
-        let variables = [(FAULT_VARIABLE, variable.as_str()), (FAULT_WHEN_VARIABLE, begin.to_str().unwrap())];
-        flow.restart(component, &variables).await;
-        fs::write(begin, "").unwrap();
+        let (word, whole) = (word(flow, component), flow.path("fault"));
+        // With something that no other had: the same point may be the next one's, too.
+        static SERIAL: AtomicUsize = AtomicUsize::new(0);
+        fs::write(&whole, format!("{fatal}\n{}\n", SERIAL.fetch_add(1, Ordering::Relaxed))).unwrap();
+        fs::rename(whole, word).unwrap();
     }
     let mut fell = false;
     for step in operation.steps() {
         let mut accepted = false;
-        let began = Instant::now();
+        let mut began = Instant::now();
         loop {
-            if let Some(fault) = fault
-                && !fell
-            {
-                fell = pick_up(flow, fault).await;
-            }
             let seen = if accepted {
                 step.outcome(flow)
             } else {
@@ -169,14 +208,26 @@ async fn live<F: Flow>(flow: &mut F, operation: Operation, fault: Option<Fault<'
                 Err(format!("{} {}: {status} {answer}", step.method, step.id))
             };
             let Err(seen) = seen else { break };
+            if let Some(fault) = fault
+                && !fell
+            {
+                fell = pick_up(flow, fault).await;
+                if fell {
+                    // Whoever asked may have waited all the time for somebody who had fallen.
+                    began = Instant::now();
+                }
+            }
             assert!(began.elapsed() < LIMIT, "{operation:?} with {fault:?} (fell: {fell}): {seen}");
             sleep(LOOK).await;
         }
     }
-    if let Some(fault) = fault {
-        fell = fell || pick_up(flow, fault).await;
-        // Armed no longer.
-        flow.restart(fault.component, &[]).await;
+    if let Some(fault) = fault
+        && !fell
+    {
+        // From here on it may pass where it likes, once whoever was just reading has fallen.
+        let _ = fs::remove_file(word(flow, fault.component));
+        sleep(LOOK).await;
+        fell = pick_up(flow, fault).await;
     }
     fell
 }
@@ -189,7 +240,7 @@ async fn pick_up<F: Flow>(flow: &mut F, fault: Fault<'_>) -> bool {
         Fall::Kill => {
             let Some(status) = process.child().try_wait().unwrap() else { return false };
             assert_eq!(status.signal(), Some(9), "{component} ended with {status}");
-            flow.restart(component, &[]).await;
+            restart(flow, component).await;
         }
         Fall::Cut => {
             let id = process.id();
@@ -197,6 +248,7 @@ async fn pick_up<F: Flow>(flow: &mut F, fault: Fault<'_>) -> bool {
             if !stat.rsplit_once(')').unwrap().1.trim_start().starts_with('T') {
                 return false;
             }
+            let _ = fs::remove_file(word(flow, component));
             flow.go_on_apart(component, PAUSE).await;
         }
     }
@@ -209,6 +261,21 @@ struct Step {
     method: &'static str,
     id: String,
     body: Option<Value>,
+}
+
+// === impl Fall ===
+
+impl Fall {
+    /// Of the passings of each point those at which a component falls like this, in the order in which they came: it is killed
+    /// the first time and the last, and cut off in the middle.
+    fn wanted(self, passings: &[Passing]) -> Vec<Passing> {
+        let times = |point: &str| passings.iter().filter(|other| other.point == point).count();
+        let is_wanted = |Passing { point, time }: &Passing| match self {
+            Self::Kill => [1, times(point)].contains(time),
+            Self::Cut => times(point).div_ceil(2) == *time,
+        };
+        passings.iter().filter(|passing| is_wanted(passing)).cloned().collect()
+    }
 }
 
 // === impl Operation ===
@@ -269,7 +336,22 @@ impl Step {
                 let minor = &version["serverVersion"]["minor"];
                 if *minor == "34" { Ok(()) } else { Err(format!("it runs 1.{minor}")) }
             }
-            Operation::Create | Operation::Delete => Ok(()),
+            Operation::Create => {
+                flow.kubectl_in(NAME, &["get", "--raw", "/readyz"])?;
+                flow.provider().only_once(NAME, |arguments| flow.kubectl(arguments))
+            }
+            Operation::Delete => Ok(()),
         }
+    }
+}
+
+// === impl Row ===
+
+impl fmt::Display for Row {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { component, operation, fall, passing: Passing { point, time }, fell } = self;
+        let (operation, fall) = (format!("{operation:?}"), format!("{fall:?}"));
+        let fell = if *fell { "fell" } else { "not passed" };
+        write!(formatter, "{component:<20} {operation:<8} {fall:<6} {point:<36} {time:>4} {fell}")
     }
 }

@@ -41,6 +41,7 @@ async fn first_cluster_is_seen_by_every_component_and_leaves_nothing_behind() {
     let kubeconfig = region.kubeconfig("first").unwrap();
     let nodes = region.kubectl_on(&kubeconfig, &["get", "nodes"]).unwrap();
     assert!(nodes.contains(" Ready "), "{nodes}");
+    region.kubectl_on(&region.data_dir().join("clusters/first.kubeconfig"), &["get", "nodes"]).unwrap();
 
     // One node more, and one less again.
     let workers = format!("{first}/nodePools/workers");
@@ -84,6 +85,13 @@ async fn first_cluster_is_seen_by_every_component_and_leaves_nothing_behind() {
         async move {
             if rest == [Ok(String::new()), Ok(String::new())] { Ok(()) } else { Err(format!("{rest:?}")) }
         }
+    })
+    .await;
+    // Nor the kubeconfig that was left for whoever started the region.
+    let kubeconfig = region.data_dir().join("clusters/first.kubeconfig");
+    eventually("its kubeconfig is gone", LIMIT, || {
+        let exists = kubeconfig.exists();
+        async move { if exists { Err("it is there".to_owned()) } else { Ok(()) } }
     })
     .await;
     let groups = format!(

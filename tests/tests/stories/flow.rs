@@ -12,6 +12,9 @@ use crate::provider::Provider;
 use crate::region::Region;
 use crate::spread::Spread;
 
+/// How long a region is waited for that may have fallen, before somebody looks.
+const LOOK_AGAIN: Duration = Duration::from_secs(10);
+
 /// A region whose processes may fall.
 pub(crate) trait Flow {
     /// The processes that have a part in the flow, from the top to the bottom.
@@ -49,6 +52,8 @@ impl Flow for Spread {
         "maestro-agent",
         "multicluster-engine",
         "hypershift-operator",
+        "kubelet",
+        "kube-apiserver",
     ];
 
     fn path(&self, name: &str) -> PathBuf {
@@ -61,7 +66,12 @@ impl Flow for Spread {
 
     async fn go_on_apart(&mut self, component: &str, pause: Duration) {
         let id = self.process(component).id();
-        self.ways.cut(component, pause, || go_on(id)).await;
+        if self.ways.are_known(component) {
+            self.ways.cut(component, pause, || go_on(id)).await;
+        } else {
+            sleep(pause).await;
+            go_on(id);
+        }
     }
 
     async fn restart(&mut self, component: &str, variables: &[(&str, &str)]) {
@@ -113,7 +123,7 @@ impl Flow for Region {
     }
 
     fn kubectl_in(&self, name: &str, arguments: &[&str]) -> Result<String, String> {
-        self.kubectl_on(&self.kubeconfig(name)?, arguments)
+        self.kubectl_on(&self.kubeconfig_within(LOOK_AGAIN, name)?, arguments)
     }
 }
 

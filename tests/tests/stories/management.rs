@@ -73,8 +73,10 @@ impl Management {
         let data = folder.path().join("api");
         let mut management = Self::empty(folder, kubectl, data.join("kubeconfig"));
         let address = SocketAddr::from(([127, 0, 0, 1], process::free_port()));
-        let arguments = ["--listen", &address.to_string(), "--data-dir", data.to_str().unwrap()];
-        management.add("kube-apiserver", &arguments, None);
+        let (address, volumes) = (address.to_string(), management.path("volumes"));
+        let arguments = ["--listen", &address, "--data-dir", data.to_str().unwrap()];
+        let volumes = ["--volume-root", volumes.to_str().unwrap()];
+        management.add("kube-apiserver", &[arguments.as_slice(), &volumes].concat(), None);
         management.answers().await;
         let kubeconfig = management.admin.clone();
         management.furnish(&kubeconfig).await;
@@ -117,6 +119,7 @@ impl Management {
         let (admin, node) = (path("admin.kubeconfig"), path("system-node-here.kubeconfig"));
         let mut management = Self::empty(folder, upstream.program("kubectl"), admin);
         management.servers = Some(servers);
+        volumes(management.client().await, management.path("volumes"), &management.tasks).await;
         management.furnish(&node).await;
         management
     }
@@ -126,10 +129,8 @@ impl Management {
         Self { folder, kubectl, admin, programs: Vec::new(), servers: None, tasks }
     }
 
-    /// Everything but the API server: folders for claims, a node that is ready, and operators with something to do.
+    /// Everything but the API server: a node that is ready, and operators with something to do.
     async fn furnish(&mut self, node: &Path) {
-        let client = connect(&fs::read_to_string(&self.admin).unwrap()).await;
-        volumes(client, self.path("volumes"), &self.tasks).await;
         self.add_kubelet(node);
         let ready = ["wait", "node/here", "--for=condition=Ready", "--timeout=1s"];
         self.eventually("the node is ready", &ready, |_| true).await;
@@ -394,7 +395,7 @@ impl Drop for Management {
     }
 }
 
-/// Folders for claims, which neither upstream's controllers nor a server without a node make.
+/// Folders for claims, which upstream's controllers do not make.
 async fn volumes(client: Client, root: PathBuf, tasks: &Tasks) {
     let deps = pilothouse_controllers::Deps {
         client,

@@ -1,7 +1,9 @@
 //! The services of a region, whatever their processes are, asked by `curl`.
 
 use std::process::Command;
+use std::time::Duration;
 
+use pilothouse_arm::dns::region_zone;
 use pilothouse_test_support::eventually;
 use pilothouse_test_support::requirement::Requirement;
 use serde_json::{Value, json};
@@ -17,17 +19,26 @@ pub(crate) struct Provider {
     pub(crate) clusters_service: String,
     pub(crate) maestro: String,
     pub(crate) cloud: String,
+    /// Below which clusters have their names.
+    pub(crate) domain: &'static str,
     /// How `curl` shows that it is the backend, where that has to be shown.
     pub(crate) as_backend: Vec<String>,
     /// The same for Clusters Service.
     pub(crate) as_clusters_service: Vec<String>,
 }
 
+/// How long an answer may take. Whoever stands still, in a story that wants it so, is noticed only after that.
+const ANSWER: Duration = Duration::from_secs(10);
+
 /// `curl` with these arguments: the status, and the body as JSON.
 pub(crate) fn curl(arguments: &[&str]) -> Result<(u16, Value), String> {
+    curl_within(ANSWER, arguments)
+}
+
+fn curl_within(limit: Duration, arguments: &[&str]) -> Result<(u16, Value), String> {
     let program = Requirement::new("curl", "curl").find().ok_or("curl is missing")?;
     let output = Command::new(program)
-        .args(["-s", "--max-time", "10", "-w", "\n%{http_code}"])
+        .args(["-s", "--max-time", &limit.as_secs().to_string(), "-w", "\n%{http_code}"])
         .args(arguments)
         .output()
         .unwrap();
@@ -48,13 +59,24 @@ fn read(url: &str, credentials: &[String]) -> Result<Value, String> {
 impl Provider {
     /// A request to the frontend. The status is 0 if there was no answer.
     pub(crate) fn arm(&self, method: &str, id: &str, body: Option<&Value>) -> (u16, Value) {
+        self.arm_within(ANSWER, method, id, body)
+    }
+
+    /// The same of somebody who waits longer: one of many who ask at once.
+    pub(crate) fn arm_within(
+        &self,
+        limit: Duration,
+        method: &str,
+        id: &str,
+        body: Option<&Value>,
+    ) -> (u16, Value) {
         let url = format!("{}{id}?api-version=2026-10-01", self.frontend);
         let body = body.map(Value::to_string);
         let mut arguments = vec!["-X", method, &url];
         if let Some(body) = &body {
             arguments.extend(["-H", "Content-Type: application/json", "-d", body]);
         }
-        curl(&arguments).unwrap()
+        curl_within(limit, &arguments).unwrap()
     }
 
     /// Says that the subscription may be used.
@@ -110,23 +132,55 @@ impl Provider {
         Ok(groups["value"].as_array().unwrap().iter().map(|group| group["name"].to_string()).collect())
     }
 
+    /// Where the region's zone says that names are somebody else's: a delegation for each cluster.
+    fn delegations(&self) -> Result<Vec<String>, String> {
+        let zone = region_zone(self.domain);
+        let found =
+            read(&format!("{}{zone}/NS?api-version=2018-05-01", self.cloud), &self.as_clusters_service)?;
+        Ok(found["value"].as_array().unwrap().iter().map(|record| record["name"].to_string()).collect())
+    }
+
+    /// A cluster is there, and nobody has it twice, neither these services nor the management cluster that `kubectl` asks.
+    pub(crate) fn only_once(
+        &self,
+        name: &str,
+        kubectl: impl FnOnce(&[&str]) -> Result<String, String>,
+    ) -> Result<(), String> {
+        let known: Vec<_> = self.try_clusters()?.iter().map(|cluster| cluster["name"].to_string()).collect();
+        let (groups, delegations) = (self.resource_groups()?, self.delegations()?);
+        let hosted = kubectl(&["get", "hostedclusters", "-A", "-o", "jsonpath={.items[*].metadata.name}"])?;
+        let one = format!("{name:?}");
+        let once = known == [one.as_str()]
+            && groups.len() == 1
+            && delegations == [one.as_str()]
+            && hosted.split(' ').eq([name]);
+        if once { Ok(()) } else { Err(format!("{known:?}, {groups:?}, {delegations:?}, {hosted}")) }
+    }
+
     /// Nobody knows a cluster any more, neither these services nor the management cluster that `kubectl` asks.
     pub(crate) fn nothing_left(
         &self,
         kubectl: impl FnOnce(&[&str]) -> Result<String, String>,
     ) -> Result<(), String> {
         let (clusters, bundles, groups) = (self.try_clusters()?, self.bundles()?, self.resource_groups()?);
-        let kinds = "hostedclusters,nodepools,manifestworks,appliedmanifestworks,routes,namespaces,persistentvolumeclaims";
+        let delegations = self.delegations()?;
+        let kinds = "hostedclusters,nodepools,managedclusters,manifestworks,appliedmanifestworks,routes,namespaces,persistentvolumeclaims,persistentvolumes";
         let objects = kubectl(&["get", kinds, "-A", "-o", "name"])?;
         let objects: Vec<_> = objects
             .lines()
             .filter(|object| !object.starts_with("namespace/") || object.starts_with("namespace/ocm-"))
+            // The management cluster itself, where somebody asked for an engine.
+            .filter(|object| !object.ends_with("/local-cluster"))
             .collect();
-        let nothing = clusters.is_empty() && bundles == 0 && groups.is_empty() && objects.is_empty();
+        let nothing = clusters.is_empty()
+            && bundles == 0
+            && groups.is_empty()
+            && delegations.is_empty()
+            && objects.is_empty();
         if nothing {
             Ok(())
         } else {
-            Err(format!("{clusters:?}, {bundles} bundles, {groups:?}, {objects:?}"))
+            Err(format!("{clusters:?}, {bundles} bundles, {groups:?}, {delegations:?}, {objects:?}"))
         }
     }
 }
@@ -147,6 +201,7 @@ impl Region {
             clusters_service: endpoints.clusters_service,
             maestro: endpoints.maestro,
             cloud: endpoints.cloud,
+            domain: "pilothouse.test",
             as_backend: Vec::new(),
             as_clusters_service: Vec::new(),
         }

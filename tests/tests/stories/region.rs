@@ -91,7 +91,9 @@ impl Region {
     /// The same, with these in its environment.
     pub(crate) async fn up_with(&mut self, arguments: &[&str], variables: &[(&str, &str)]) {
         let endpoints = self.endpoints_file();
+        // The region removes it when it has the folder; this looks before that.
         let _ = fs::remove_file(&endpoints);
+        let said = self.log().len();
         let log = fs::File::options().create(true).append(true).open(self.log_file()).unwrap();
         let mut command = self.command();
         command
@@ -111,8 +113,8 @@ impl Region {
             if ended.is_some() {
                 panic!("the region ended with {ended:?}:\n{}", self.log());
             }
-            let ready = endpoints.exists();
-            let log = if ready { String::new() } else { self.log() };
+            let log = self.log();
+            let ready = endpoints.exists() && said_cluster_is_ready(arguments, &log[said..]);
             async move { if ready { Ok(()) } else { Err(log) } }
         })
         .await;
@@ -163,6 +165,11 @@ impl Region {
 
     /// `kubectl` with this kubeconfig.
     pub(crate) fn kubectl_on(&self, kubeconfig: &Path, arguments: &[&str]) -> Result<String, String> {
+        result(&self.kubectl_command(kubeconfig, arguments).output().unwrap())
+    }
+
+    /// The same, to be started.
+    pub(crate) fn kubectl_command(&self, kubeconfig: &Path, arguments: &[&str]) -> Command {
         let mut command = Command::new(&self.kubectl);
         command
             .arg("--kubeconfig")
@@ -171,7 +178,7 @@ impl Region {
             .arg("--cache-dir")
             .arg(self.folder.path().join("kubectl-cache"))
             .args(arguments);
-        result(&command.output().unwrap())
+        command
     }
 
     /// The pods of the management cluster, apart from those that show the region's own services.
@@ -193,14 +200,28 @@ impl Region {
 
     /// `pilothouse` with these arguments, about this region.
     pub(crate) fn pilothouse(&self, arguments: &[&str]) -> Result<String, String> {
+        result(&self.about(arguments).output().unwrap())
+    }
+
+    fn about(&self, arguments: &[&str]) -> Command {
         let mut command = self.command();
         command.args(arguments).arg("--data-dir").arg(self.data_dir());
-        result(&command.output().unwrap())
+        command
     }
 
     /// Writes a hosted cluster's kubeconfig to a file.
     pub(crate) fn kubeconfig(&self, cluster: &str) -> Result<PathBuf, String> {
-        let text = self.pilothouse(&["kubeconfig", cluster])?;
+        self.kubeconfig_within(LIMIT, cluster)
+    }
+
+    /// The same for somebody who knows that the region may have fallen, and will look.
+    pub(crate) fn kubeconfig_within(&self, limit: Duration, cluster: &str) -> Result<PathBuf, String> {
+        let asking = self.about(&["kubeconfig", cluster]);
+        let variables = asking.get_envs().filter_map(|(name, value)| Some((name, value?)));
+        let mut command = Command::new("timeout");
+        command.args(["--kill-after=1", &limit.as_secs().to_string()]);
+        command.arg(asking.get_program()).args(asking.get_args()).envs(variables);
+        let text = result(&command.output().unwrap())?;
         let file = self.folder.path().join(format!("{cluster}.kubeconfig"));
         fs::write(&file, text).unwrap();
         Ok(file)
@@ -279,4 +300,11 @@ pub(crate) fn result(output: &Output) -> Result<String, String> {
     } else {
         Err(format!("{}{}", text(&output.stdout), text(&output.stderr)))
     }
+}
+
+/// Whether the cluster that was asked for with the region is there, which takes longer than the region.
+fn said_cluster_is_ready(arguments: &[&str], log: &str) -> bool {
+    let asked = arguments.iter().position(|argument| *argument == "--cluster");
+    let name = asked.and_then(|position| arguments.get(position + 1));
+    name.is_none_or(|name| log.contains(&format!("cluster `{name}` is ready")))
 }

@@ -82,7 +82,8 @@ impl Spread {
         service("maestro-server", &localized("maestro-server").await);
         // Whatever was missed while something was killed is looked for soon.
         let clusters_service = localized("clusters-service").await;
-        let clusters_service = clusters_service.replace("[service]\n", "[service]\nresync = \"20s\"\n");
+        let clusters_service =
+            clusters_service.replace("[service]\n", "[service]\nlease = \"2s\"\nresync = \"20s\"\n");
         let probes = "[service.probes]\nevery = \"1s\"\nsilence = \"15s\"";
         service("clusters-service", &format!("{clusters_service}\n{probes}\n"));
         // What a killed one held is free after a moment.
@@ -123,6 +124,7 @@ impl Spread {
             clusters_service: format!("https://{}", here(8001)),
             maestro: format!("https://{}", here(8002)),
             cloud: format!("https://{}", here(8447)),
+            domain: "clusters.example.com",
             // Each is asked as whoever asks it in the flow.
             as_backend: credentials("backend"),
             as_clusters_service: credentials("clusters-service"),
@@ -178,7 +180,10 @@ impl Spread {
         let namespace =
             found.lines().filter_map(|line| line.split_once(' ')).find(|(_, found)| *found == name);
         let (namespace, _) = namespace.ok_or_else(|| format!("no {name} in {found}"))?;
-        let file = self.management.kubeconfig(namespace, name);
+        let kubeconfig =
+            self.management.hcp(&["create", "kubeconfig", "--namespace", namespace, "--name", name])?;
+        let file = self.management.path(&format!("{name}.kubeconfig"));
+        fs::write(&file, kubeconfig).unwrap();
         self.management.kubectl_on(&file, arguments)
     }
 }

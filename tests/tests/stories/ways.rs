@@ -59,6 +59,11 @@ impl Ways {
         text
     }
 
+    /// Whether a caller calls anybody on a way that could be cut.
+    pub(crate) fn are_known(&self, caller: &str) -> bool {
+        self.known.iter().any(|way| way.caller == caller)
+    }
+
     /// Nothing of a caller's gets through for a while, and nobody is told; after that its connections are gone. `meanwhile` is
     /// called as soon as that holds.
     pub(crate) async fn cut(&self, caller: &str, pause: Duration, meanwhile: impl FnOnce()) {
