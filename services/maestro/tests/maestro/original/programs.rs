@@ -81,7 +81,8 @@ impl Original {
                 let consumer = Consumer { name: CONSUMER.to_owned(), ..Consumer::default() };
                 server.rest.consumer_create(&consumer).await.map_err(|error| error.to_string())?;
             }
-            tokio::net::TcpStream::connect(at(grpc)).await.map(drop).map_err(|error| error.to_string())
+            // A port that takes connections says little: the server may still close them, or be somebody else's.
+            server.source.subscribe().await.map(drop).map_err(|error| format!("{error:?}"))
         })
         .await;
         server
@@ -154,5 +155,21 @@ impl Original {
             file("user", "user"),
             file("password", "password"),
         ]
+    }
+}
+
+impl Drop for Original {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            for verb in ["server", "agent"] {
+                let log = self.log(verb);
+                let lines: Vec<&str> = log.lines().collect();
+                let end = lines[lines.len().saturating_sub(40)..].join("\n");
+                #[expect(clippy::print_stderr, reason = "the test harness shows it with the failure")]
+                {
+                    eprintln!("the end of what the original {verb} wrote:\n{end}");
+                }
+            }
+        }
     }
 }
