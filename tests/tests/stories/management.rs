@@ -380,6 +380,12 @@ impl Management {
 impl Drop for Management {
     fn drop(&mut self) {
         if std::thread::panicking() {
+            let everything = "hostedclusters,nodepools,statefulsets,pods,pvc,events";
+            let shown = self.kubectl(&["get", everything, "-A", "-o", "wide", "--request-timeout=10s"]);
+            #[expect(clippy::print_stderr, reason = "the test harness shows it with the failure")]
+            {
+                eprintln!("--- what is there ---\n{}", shown.unwrap_or_else(|said| said));
+            }
             #[expect(clippy::print_stderr, reason = "the test harness shows it with the failure")]
             for Program { verb, .. } in &self.programs {
                 let log = fs::read_to_string(self.path(&format!("{verb}.log"))).unwrap_or_default();

@@ -31,13 +31,13 @@ async fn a_hosted_cluster_runs_on_a_real_kubernetes() {
         ])
         .unwrap();
     let available =
-        ["wait", "-n", "hcp", "hostedcluster/guest", "--for=condition=Available", "--timeout=100s"];
+        ["wait", "-n", "hcp", "hostedcluster/guest", "--for=condition=Available", "--timeout=300s"];
     management.kubectl(&available).unwrap();
     let guest = management.kubeconfig("hcp", "guest");
     management.has_nodes(&guest, 2).await;
     let pod = ["run", "hello", "--image=busybox", "--restart=Never", "--", "echo", "ahoy"];
     management.kubectl_on(&guest, &pod).unwrap();
-    let done = ["wait", "pod/hello", "--for=jsonpath={.status.phase}=Succeeded", "--timeout=100s"];
+    let done = ["wait", "pod/hello", "--for=jsonpath={.status.phase}=Succeeded", "--timeout=300s"];
     management.kubectl_on(&guest, &done).unwrap();
     let imported = ["get", "managedclusters", "guest", "--no-headers"];
     management.eventually("it is imported", &imported, |row| row.matches("True").count() == 2).await;
