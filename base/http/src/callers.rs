@@ -5,6 +5,7 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use pilothouse_pki::{AlternativeName, Certificate, Fingerprint};
 use serde::{Deserialize, Serialize};
 
@@ -19,6 +20,7 @@ pub struct PeerIdentity {
     organizations: Vec<String>,
     names: BTreeSet<AlternativeName>,
     fingerprint: Fingerprint,
+    not_after: Timestamp,
 }
 
 /// The other end of a connection. A request extension on everything a [`Listener`](crate::Listener) serves.
@@ -57,12 +59,18 @@ impl PeerIdentity {
             organizations: certificate.subject().organizations().to_vec(),
             names: certificate.names().clone(),
             fingerprint: certificate.fingerprint(),
+            not_after: certificate.not_after(),
         }
     }
 
     /// Which certificate it is, of those with the same names.
     pub fn fingerprint(&self) -> Fingerprint {
         self.fingerprint
+    }
+
+    /// When its time is over.
+    pub fn not_after(&self) -> Timestamp {
+        self.not_after
     }
 
     /// The common name: to Kubernetes, the user.

@@ -18,7 +18,7 @@ use pilothouse_pki::{Bundle, Identity};
 use pilothouse_runtime::{Chain, Clock, OnExit, Tasks};
 use rustls::client::ResolvesClientCert;
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
-use rustls::server::WebPkiClientVerifier;
+use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
 use rustls::sign::CertifiedKey;
 use rustls::{RootCertStore, ServerConfig, SignatureScheme};
 use serde::{Deserialize, Serialize};
@@ -119,6 +119,11 @@ impl CertificateSource {
     ) -> Result<Self, CertificateError> {
         let current = ArcSwap::from_pointee(Loaded::read(&files, invited.as_ref())?);
         Ok(Self(Arc::new(Inner { files, invited, clock, current, last_failure: Mutex::new(None) })))
+    }
+
+    /// The clock that its end is judged by.
+    pub(crate) fn clock(&self) -> &Clock {
+        &self.0.clock
     }
 
     /// The same files for a listener that asks clients for a certificate of these authorities and also lets those in
@@ -240,6 +245,12 @@ impl Loaded {
         };
         let mut server =
             builder.with_single_cert(identity.chain_der(), identity.key().to_der()).map_err(refused)?;
+        if invited.is_some() || files.client_authorities.is_some() {
+            // A session that is resumed brings along whom it was opened by, and nobody looks again whether that
+            // certificate is still good.
+            server.session_storage = Arc::new(NoServerSessionStorage {});
+            server.send_tls13_tickets = 0;
+        }
         server.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
         Ok(Self {
             content: hasher.finish(),

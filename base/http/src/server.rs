@@ -15,7 +15,7 @@ use hyper::body::Incoming;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use pilothouse_pki::Certificate;
-use pilothouse_runtime::{OnExit, TaskError, Tasks, accept_failed};
+use pilothouse_runtime::{Clock, OnExit, TaskError, Tasks, accept_failed};
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncWrite, BufReader};
 use tokio::net::TcpStream;
 use tokio::sync::{Notify, Semaphore};
@@ -40,6 +40,8 @@ struct Shared {
     app: Router,
     exposure: Exposure,
     tls: bool,
+    /// By which peers' certificates end; nobody has any without TLS.
+    clock: Option<Clock>,
     limits: Limits,
     metrics: Metrics,
     tasks: Tasks,
@@ -66,6 +68,7 @@ impl Listener {
             app,
             exposure,
             tls: certificates.is_some(),
+            clock: certificates.as_ref().map(|source| source.clock().clone()),
             limits,
             metrics,
             tasks: tasks.clone(),
@@ -217,6 +220,7 @@ impl Shared {
             ended = connection.as_mut() => Some(ended),
             () = &mut patience => return out_of_patience(),
             () = self.tasks.shutdown().requested() => None,
+            () = self.welcome_ends(&peer) => None,
         };
         let ended = match ended {
             Some(ended) => ended,
@@ -231,6 +235,15 @@ impl Shared {
         };
         if let Err(error) = ended {
             debug!(listener = self.name, peer = %peer.address(), %error, "connection ended early");
+        }
+    }
+
+    /// Returns when the certificate that a peer has shown is over. Only the handshake looks at it, and connections may last
+    /// for days. What is under way may end; whoever has a new certificate asks his next question on a new connection.
+    async fn welcome_ends(&self, peer: &Peer) {
+        match (&self.clock, peer.identity()) {
+            (Some(clock), Some(identity)) => clock.sleep_until(identity.not_after()).await,
+            _ => std::future::pending().await,
         }
     }
 

@@ -16,7 +16,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-use crate::support::{Certificates, PATIENCE, Running, exchange};
+use crate::support::{Certificates, PATIENCE, Running, eventually, exchange};
 
 const REQUEST: &str = "GET / HTTP/1.1\r\nhost: localhost\r\n\r\n";
 
@@ -93,25 +93,38 @@ async fn files_that_cannot_be_used_leave_the_old_certificate_and_a_warning() {
     running.stopped().await;
 }
 
+async fn is_replaced(source: &CertificateSource, certificates: &Certificates, patience: Duration) {
+    let longer = LeafRequest::server(Subject::try_new("server").unwrap(), [])
+        .with_lifetime(Duration::from_secs(30 * 24 * 60 * 60));
+    let identity = certificates.authority.issue(&longer, &Clock::system()).unwrap();
+    identity.write(&certificates.path("tls.crt"), &certificates.path("tls.key")).unwrap();
+    pilothouse_test_support::eventually("the changed file is noticed", patience, || async {
+        let good_until = source.not_after();
+        if good_until == identity.certificate().not_after() { Ok(()) } else { Err(good_until.to_string()) }
+    })
+    .await;
+}
+
+/// Long before anybody would look without having been told.
+#[tokio::test]
+async fn a_changed_file_is_noticed_when_it_changes() {
+    let certificates = Certificates::new();
+    let source = CertificateSource::load(certificates.files(false), Clock::system()).unwrap();
+    let tasks = Tasks::new("test", Shutdown::new());
+    source.watch(&tasks);
+    is_replaced(&source, &certificates, PATIENCE).await;
+    tasks.drain(PATIENCE).await.unwrap();
+}
+
 #[tokio::test]
 async fn a_changed_file_is_noticed_without_being_told() {
     let certificates = Certificates::new();
     let source = CertificateSource::load(certificates.files(false), Clock::system()).unwrap();
     let tasks = Tasks::new("test", Shutdown::new());
-    source.watch(&tasks);
-    let longer = LeafRequest::server(Subject::try_new("server").unwrap(), [])
-        .with_lifetime(Duration::from_secs(30 * 24 * 60 * 60));
-    let identity = certificates.authority.issue(&longer, &Clock::system()).unwrap();
-    identity.write(&certificates.path("tls.crt"), &certificates.path("tls.key")).unwrap();
+    source.look_regularly(&tasks);
     // No sockets here, so the half minute can be skipped.
     tokio::time::pause();
-    tokio::time::timeout(10 * PATIENCE, async {
-        while source.not_after() != identity.certificate().not_after() {
-            tokio::time::sleep(Duration::from_secs(1)).await;
-        }
-    })
-    .await
-    .unwrap();
+    is_replaced(&source, &certificates, 10 * PATIENCE).await;
     tasks.drain(PATIENCE).await.unwrap();
 }
 
@@ -236,6 +249,39 @@ async fn a_renewed_client_certificate_is_shown_on_new_connections() {
     renew("after");
     source.reload().unwrap();
     assert_eq!(ask().await, "after");
+    running.stopped().await;
+}
+
+#[tokio::test]
+async fn a_connection_ends_with_the_certificate_it_was_opened_with() {
+    let certificates = Certificates::new();
+    let (clock, hands) = Clock::manual(Clock::system().now());
+    let config = certificates.config(true, Exposure::Loopback);
+    let listener = Listener::bind("the test", &config, &clock).await.unwrap();
+    let running = Running::serve(listener, app(), |stack| stack);
+    let url: url::Url = format!("https://localhost:{}/", running.address.port()).parse().unwrap();
+    let files = pilothouse_http::TlsFiles {
+        certificate: certificates.path("client.crt"),
+        key: certificates.path("client.key"),
+        client_authorities: None,
+    };
+    let renew = |name: &str, lifetime: Duration| {
+        let request = LeafRequest::client(Subject::try_new(name).unwrap()).with_lifetime(lifetime);
+        let identity = certificates.authority.issue(&request, &Clock::system()).unwrap();
+        identity.write(&files.certificate, &files.key).unwrap();
+    };
+    let hour = Duration::from_secs(60 * 60);
+    renew("before", hour);
+    let source = CertificateSource::load(files.clone(), Clock::system()).unwrap();
+    let client = certificates.client_builder().with_identity_from(source.clone()).build().unwrap();
+    let ask = async || client.get(url.clone()).send().await.unwrap().bytes().await.unwrap();
+    assert_eq!(ask().await, "before");
+    renew("after", 3 * hour);
+    source.reload().unwrap();
+    assert_eq!(ask().await, "before", "there is a connection, and its certificate is good");
+
+    hands.advance(2 * hour);
+    eventually(|| async { ask().await == "after" }).await;
     running.stopped().await;
 }
 
