@@ -30,6 +30,10 @@
 //! What must survive being cut off says where it may be: [`fault::point`]. Tests go through all of these points; a
 //! release build has none.
 //!
+//! # Files
+//!
+//! Whoever takes changes of a file while it runs waits for a [`FileWatch`].
+//!
 //! # Descriptors
 //!
 //! [`block_on`] raises the limit of descriptors; programs of others begin with the former one, by [`with_former_limit`]. A
@@ -53,6 +57,7 @@ mod clock;
 pub mod config;
 mod descriptors;
 pub mod fault;
+mod file_watch;
 mod instant;
 mod process;
 mod readable;
@@ -66,6 +71,7 @@ pub use backoff::Policy;
 pub use chain::Chain;
 pub use clock::{Clock, ManualClock};
 pub use descriptors::{descriptor_limit, with_former_limit};
+pub use file_watch::FileWatch;
 pub use process::{Process, block_on};
 pub use reconcile::{Controller, Lane, Next, Reconcile};
 pub use shutdown::{Ending, ExitCode, Reason, Shutdown, Signal};
