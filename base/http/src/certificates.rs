@@ -4,8 +4,8 @@
 //! the same rotation, and session tickets issued under the old configuration die with it, so that nobody resumes a
 //! session that a full handshake would now refuse. A connection keeps the configuration it began with.
 //!
-//! The files are compared by content, not by time stamp: a secret mounted by Kubernetes changes through a symbolic link,
-//! and a clock may step back. They are small; reading them every half minute costs nothing.
+//! They are read when the system tells of a change. They are compared by content, not by time stamp: a secret mounted by
+//! Kubernetes changes through a symbolic link, and a clock may step back.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::PathBuf;
@@ -15,7 +15,7 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use jiff::Timestamp;
 use pilothouse_pki::{Bundle, Identity};
-use pilothouse_runtime::{Chain, Clock, OnExit, Tasks};
+use pilothouse_runtime::{Chain, Clock, FileWatch, OnExit, TaskError, Tasks};
 use rustls::client::ResolvesClientCert;
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
@@ -26,7 +26,7 @@ use tracing::{info, warn};
 
 use crate::health::Verdict;
 
-/// How often the files are looked at.
+/// How often the files are looked at where nobody is told of changes. They are small.
 const PERIOD: Duration = Duration::from_secs(30);
 
 /// Where the parts of a TLS configuration are.
@@ -159,17 +159,37 @@ impl CertificateSource {
         }
     }
 
-    /// Looks at the files every half minute, as a task that may be stopped anywhere.
+    /// Reads the files again when they change, as a task that may be stopped anywhere.
     pub fn watch(&self, tasks: &Tasks) {
+        let source = self.clone();
+        tasks.spawn("certificates", OnExit::Expendable, async move {
+            let TlsFiles { certificate, key, client_authorities } = source.0.files.clone();
+            let mut files = FileWatch::new([certificate, key].into_iter().chain(client_authorities));
+            loop {
+                // Also at first: they may have changed since they were loaded.
+                source.look().await?;
+                files.changed().await;
+            }
+        });
+    }
+
+    /// Looks at the files every half minute, as a task that may be stopped anywhere: for processes that there is one of for
+    /// each cluster or node, since not as many can be told of changes.
+    pub fn look_regularly(&self, tasks: &Tasks) {
         let source = self.clone();
         tasks.spawn("certificates", OnExit::Expendable, async move {
             loop {
                 tokio::time::sleep(PERIOD).await;
-                let source = source.clone();
-                // A failure is on record in the source; the next look is the retry.
-                let _ = tokio::task::spawn_blocking(move || source.reload()).await?;
+                source.look().await?;
             }
         });
+    }
+
+    async fn look(&self) -> Result<(), TaskError> {
+        let source = self.clone();
+        // A failure is on record in the source; the next look is the retry.
+        let _ = tokio::task::spawn_blocking(move || source.reload()).await?;
+        Ok(())
     }
 
     /// What the readiness page says: until when the certificate is good, and whether newer files could not be used.

@@ -179,7 +179,7 @@ impl Service {
         config.advertise = config.advertise.or_else(|| Some(listener.local_address()));
         let tasks = Tasks::new("kubeapi", shutdown.clone());
         if let Some(client) = kubelet_client {
-            client.watch(&tasks);
+            client.look_regularly(&tasks);
         }
         token_issuers.watch(&tasks);
         let server = Arc::new(Server {
@@ -204,7 +204,7 @@ impl Service {
         let following = drained.clone();
         tasks.spawn("objects", OnExit::StopProcess, async move { storage.follow(following).await });
         if let Some(certificates) = listener.certificates() {
-            certificates.watch(&tasks);
+            certificates.look_regularly(&tasks);
         }
         let served = async {
             crds::refresh(&server);

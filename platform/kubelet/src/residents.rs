@@ -193,7 +193,7 @@ impl Service {
         let access = Access::new(client, config.node_name.clone(), config.api_servers.clone());
         let app = Stack::new(metrics.clone()).around(server::router(pods, tasks.clone(), access));
         if let Some(certificates) = listener.certificates() {
-            certificates.watch(&tasks);
+            certificates.look_regularly(&tasks);
         }
         let serving = tasks.clone();
         tasks.spawn("logs", OnExit::StopProcess, async move { listener.serve(app, metrics, &serving).await });

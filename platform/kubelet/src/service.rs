@@ -463,7 +463,7 @@ impl Visitors {
         let router = server::router(pods, statistics, tasks.clone(), access);
         let app = Stack::new(metrics.clone()).around(router);
         if let Some(certificates) = listener.certificates() {
-            certificates.watch(&tasks);
+            certificates.look_regularly(&tasks);
         }
         let serving = tasks.clone();
         tasks.spawn("logs", OnExit::StopProcess, async move { listener.serve(app, metrics, &serving).await });
