@@ -106,19 +106,6 @@ async fn is_replaced(source: &CertificateSource, certificates: &Certificates, pa
 }
 
 /// Long before anybody would look without having been told.
-async fn is_replaced(source: &CertificateSource, certificates: &Certificates, patience: Duration) {
-    let longer = LeafRequest::server(Subject::try_new("server").unwrap(), [])
-        .with_lifetime(Duration::from_secs(30 * 24 * 60 * 60));
-    let identity = certificates.authority.issue(&longer, &Clock::system()).unwrap();
-    identity.write(&certificates.path("tls.crt"), &certificates.path("tls.key")).unwrap();
-    pilothouse_test_support::eventually("the changed file is noticed", patience, || async {
-        let good_until = source.not_after();
-        if good_until == identity.certificate().not_after() { Ok(()) } else { Err(good_until.to_string()) }
-    })
-    .await;
-}
-
-/// Long before anybody would look without having been told.
 #[tokio::test]
 async fn a_changed_file_is_noticed_when_it_changes() {
     let certificates = Certificates::new();
