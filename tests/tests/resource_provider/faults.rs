@@ -24,6 +24,14 @@ use self::site::{Site, Victim, died};
 use self::step::{LIFE, Step};
 use crate::provider::LIMIT;
 
+/// What a client does that was not answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Client {
+    AsksAgain,
+    /// For ever: what was stored comes about without it, and what was not stored leaves no trace.
+    GoesAway,
+}
+
 /// Passings that come by themselves as long as there is work under way.
 const RENEWALS: [&str; 2] = ["store.lease.renew.before:1", "store.lease.renew.after:1"];
 
@@ -69,7 +77,7 @@ fn counts_leases(trace: &[String]) -> bool {
 }
 
 /// Lives a life in which every request that has an n-th passing is cut off there.
-async fn life(site: &Site, passings: &HashMap<Step, Vec<Passing>>, number: usize) {
+async fn life(site: &Site, passings: &HashMap<Step, Vec<Passing>>, number: usize, client: Client) {
     let name = format!("life{number}");
     let mut calm = site.start_calm().await;
     for step in LIFE {
@@ -81,6 +89,7 @@ async fn life(site: &Site, passings: &HashMap<Step, Vec<Passing>>, number: usize
         };
         site.prepare(step, &name).await;
         site.until_quiet().await;
+        let before = site.seen(step, &name).await;
         calm.kill();
         site.clusters_service.set_mode(Mode::Explicit);
         let mut doomed = site.start_doomed(passing).await;
@@ -88,11 +97,17 @@ async fn life(site: &Site, passings: &HashMap<Step, Vec<Passing>>, number: usize
         meets_its_end(site, &mut doomed, step, &name, passing).await;
         site.clusters_service.set_mode(Mode::Automatic);
         calm = site.start_calm().await;
-        if !answered {
-            // Whoever was not answered asks again.
+        // Who speaks of subscriptions does so until somebody answers.
+        let goes_away = client == Client::GoesAway && step != Step::SubscriptionDelete;
+        let forgotten = goes_away && !answered && !site.is_stored(step, &name).await;
+        if forgotten {
+            assert_eq!(site.seen(step, &name).await, before, "{step:?} of {name}, cut off at {passing}");
+        }
+        // Whoever was not answered asks again; or nothing is there, and somebody else asks for the first time.
+        if !answered && (!goes_away || forgotten) {
             site.ask(step, &name).await;
         }
-        site.until_done(step, &name, answered).await;
+        site.until_done(step, &name, answered || goes_away).await;
     }
     site.until_quiet().await;
     calm.kill();
@@ -116,7 +131,7 @@ async fn meets_its_end(site: &Site, doomed: &mut Running, step: Step, name: &str
     .await;
 }
 
-async fn killed_everywhere(engine: Engine, victim: Victim, expected: usize) {
+async fn killed_everywhere(engine: Engine, victim: Victim, expected: usize, client: Client) {
     let Some(site) = Site::new(engine, victim).await else { return };
     let _other = site.start_other().await;
     let passings = traced_life(&site, "traced").await;
@@ -124,7 +139,7 @@ async fn killed_everywhere(engine: Engine, victim: Victim, expected: usize) {
     assert_eq!(all, expected, "{passings:?}");
     let longest = passings.values().map(Vec::len).max().unwrap_or_default();
     for number in 0..longest {
-        life(&site, &passings, number).await;
+        life(&site, &passings, number, client).await;
     }
     assert!(site.clusters_service.clusters().is_empty());
     assert_eq!(site.clusters_service.most_at_once_of_any(), 1, "never two at the same cluster");
@@ -138,15 +153,21 @@ const OF_FRONTEND: usize = 2 * LIFE.len() + 4;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_backend_killed_between_any_two_writes_is_followed_by_one_that_ends_the_work() {
-    Box::pin(killed_everywhere(Engine::Postgres, Victim::Backend, OF_BACKEND)).await;
+    Box::pin(killed_everywhere(Engine::Postgres, Victim::Backend, OF_BACKEND, Client::AsksAgain)).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_frontend_killed_between_any_two_writes_has_taken_the_request_or_not() {
-    Box::pin(killed_everywhere(Engine::Postgres, Victim::Frontend, OF_FRONTEND)).await;
+    Box::pin(killed_everywhere(Engine::Postgres, Victim::Frontend, OF_FRONTEND, Client::AsksAgain)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_whose_client_never_comes_back_comes_about_or_leaves_nothing() {
+    Box::pin(killed_everywhere(Engine::Postgres, Victim::Frontend, OF_FRONTEND, Client::GoesAway)).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_provider_in_one_process_killed_between_any_two_writes_goes_on_where_it_was() {
-    Box::pin(killed_everywhere(Engine::Sqlite, Victim::Both, OF_BACKEND + OF_FRONTEND)).await;
+    let all = OF_BACKEND + OF_FRONTEND;
+    Box::pin(killed_everywhere(Engine::Sqlite, Victim::Both, all, Client::AsksAgain)).await;
 }

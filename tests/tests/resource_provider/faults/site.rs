@@ -246,6 +246,17 @@ impl Site {
         .await;
     }
 
+    /// What there is to read of the resource that a request is about.
+    pub(super) async fn seen(&self, step: Step, name: &str) -> (u16, Value) {
+        let (id, _) = step.operation(name);
+        self.send(Method::GET, &versioned(&id.to_string()), &Value::Null).await.unwrap()
+    }
+
+    /// Whether a request has become an operation.
+    pub(super) async fn is_stored(&self, step: Step, name: &str) -> bool {
+        !self.operations(step, name).await.is_empty()
+    }
+
     /// The operations that a request led to; none if nobody answers.
     async fn operations(&self, step: Step, name: &str) -> Vec<Value> {
         let (id, request) = step.operation(name);
