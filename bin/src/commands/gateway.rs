@@ -57,9 +57,9 @@ impl Args {
                 let service = Service::build(config.clone(), deps)
                     .await
                     .hint("`service.listen` of the configuration is another; port 0 takes a free one")?;
-                if arguments.config.is_some() {
+                if let Some(file) = arguments.config.clone() {
                     let load = move || operator::again(&arguments);
-                    Reloader::new(service.handle(), config, load).watch(&tasks, &health);
+                    Reloader::new(service.handle(), config, load).watch(file, &tasks, &health);
                 }
                 Ok(service)
             },

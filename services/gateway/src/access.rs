@@ -9,6 +9,7 @@ use kube::ResourceExt;
 use pilothouse_crds::Route;
 
 use crate::config::Reach;
+use crate::egress::Grant;
 use crate::range::{NoRange, Range};
 
 /// Who may come, as addresses and ranges with spaces between. The second is what the first was called before.
@@ -26,6 +27,8 @@ pub(crate) struct Access {
     private: bool,
     /// Endpoints expect a PROXY header.
     pub(crate) announce: bool,
+    /// The cluster's own way out, or why nobody can tell what that is.
+    pub(crate) way_out: Result<Option<Grant>, String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,7 +70,13 @@ impl Access {
                 false
             }
         };
-        Self { allowed, private: route.labels().get(INTERNAL).is_some_and(|value| value == "true"), announce }
+        let private = route.labels().get(INTERNAL).is_some_and(|value| value == "true");
+        Self { allowed, private, announce, way_out: Grant::of(route) }
+    }
+
+    /// The private link of the cluster.
+    pub(crate) fn link(&self) -> Option<u32> {
+        self.way_out.as_ref().ok()?.as_ref().map(|grant| grant.link)
     }
 
     /// What nobody can understand about the route.

@@ -16,6 +16,9 @@ use crate::metrics::{ClusterNumbers, Metrics};
 /// there are some hundreds for everybody; `egress::lookup` says how many of them are for lookups.
 const LOOKUPS: usize = 16;
 
+/// What clusters without numbers of their own are called together. No cluster of the configuration is.
+pub(crate) const OTHER: &str = "other";
+
 /// What tells one cluster from another.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, EncodeLabelSet)]
 pub struct ClusterName {
@@ -36,6 +39,8 @@ pub(crate) struct Clusters {
 #[derive(Clone, Debug)]
 struct Entry {
     open: Arc<AtomicUsize>,
+    /// Apart: what comes in from anywhere must not close the way out, nor the other way round.
+    ways_out: Arc<AtomicUsize>,
     numbers: ClusterNumbers,
     /// Whether the numbers are its own.
     own: bool,
@@ -76,14 +81,20 @@ impl Clusters {
         labels: usize,
         exists: impl FnOnce() -> bool,
     ) -> Result<ClusterPlace, ClusterNumbers> {
-        let Entry { open, numbers, lookups, .. } = self.entry(name, labels, exists);
-        match Place::take(&open, most) {
-            Some(place) => {
-                numbers.opened();
-                Ok(ClusterPlace { _place: place, numbers, lookups })
-            }
-            None => Err(numbers),
-        }
+        let entry = self.entry(name, labels, exists);
+        entry.place(&entry.open, most)
+    }
+
+    /// A place among those on a cluster's way out.
+    pub(crate) fn enter_way_out(
+        &self,
+        name: &ClusterName,
+        most: usize,
+        labels: usize,
+        exists: impl FnOnce() -> bool,
+    ) -> Result<ClusterPlace, ClusterNumbers> {
+        let entry = self.entry(name, labels, exists);
+        entry.place(&entry.ways_out, most)
     }
 
     /// The numbers of a cluster.
@@ -132,10 +143,20 @@ impl Entry {
     fn nobodys() -> Self {
         Self {
             open: Arc::default(),
+            ways_out: Arc::default(),
             numbers: ClusterNumbers::default(),
             own: false,
             lookups: Arc::new(Semaphore::new(LOOKUPS)),
         }
+    }
+}
+
+impl Entry {
+    fn place(&self, open: &Arc<AtomicUsize>, most: usize) -> Result<ClusterPlace, ClusterNumbers> {
+        let Self { numbers, lookups, .. } = self;
+        let Some(place) = Place::take(open, most) else { return Err(numbers.clone()) };
+        numbers.opened();
+        Ok(ClusterPlace { _place: place, numbers: numbers.clone(), lookups: lookups.clone() })
     }
 }
 
@@ -148,7 +169,7 @@ impl ClusterName {
     }
 
     fn other() -> Self {
-        Self::configured("other")
+        Self::configured(OTHER)
     }
 }
 
@@ -197,6 +218,8 @@ mod tests {
         let first = clusters.enter_cluster(&name("first"), 1, 10, || true).unwrap();
         assert!(clusters.enter_cluster(&name("first"), 1, 10, || true).is_err());
         assert!(clusters.enter_cluster(&name("second"), 1, 10, || true).is_ok());
+        let out = clusters.enter_way_out(&name("first"), 1, 10, || true);
+        assert!(out.is_ok() && clusters.enter_way_out(&name("first"), 1, 10, || true).is_err());
         drop(first);
         assert!(clusters.enter_cluster(&name("first"), 1, 10, || true).is_ok());
         let all = [clusters.enter(2), clusters.enter(2), clusters.enter(2)];

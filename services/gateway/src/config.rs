@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use pilothouse_runtime::config::{ByteSize, Duration};
 use serde::{Deserialize, Serialize};
 
+use crate::cluster::OTHER;
 use crate::egress::Permission;
 use crate::range::Range;
 
@@ -23,6 +24,10 @@ pub struct Config {
     pub max_connections: usize,
     /// How many of them one cluster may have.
     pub max_connections_per_cluster: usize,
+    /// How many of them may come from one address, or one IPv6 network of 64 bits. Those of the machine itself are not counted.
+    pub max_connections_per_address: usize,
+    /// How many of them may be waited for to say whom they want. With one more, whoever has taken longest is let go.
+    pub max_connections_unnamed: usize,
     /// How long a client may take to say whom it wants.
     pub hello_timeout: Duration,
     /// How long that message may be.
@@ -136,6 +141,11 @@ pub enum Contradiction {
         /// Whom it names.
         cluster: String,
     },
+    /// A cluster that could not be told from those that have no numbers of their own.
+    #[error(
+        "no cluster of `egress.clusters` can be called `{OTHER}`, as all further ones are in the metrics; rename it"
+    )]
+    Other,
     /// Clusters that could not be told apart.
     #[error("clusters `{one}` and `{other}` of `egress.clusters` both have link {link}; give each its own")]
     SameLink {
@@ -185,6 +195,9 @@ impl Config {
         if linger.0.saturating_add(drain_timeout.0) >= GRACE.0 {
             return Err(Contradiction::SlowEnd { linger, drain_timeout });
         }
+        if self.egress.clusters.contains_key(OTHER) {
+            return Err(Contradiction::Other);
+        }
         let mut links = BTreeMap::new();
         for (name, cluster) in &self.egress.clusters {
             let Some(link) = cluster.link else { continue };
@@ -218,7 +231,9 @@ impl Default for Config {
         Self {
             listen: SocketAddr::from(([127, 0, 0, 1], 9443)),
             max_connections: 10_000,
-            max_connections_per_cluster: 5_000,
+            max_connections_per_cluster: 1_000,
+            max_connections_per_address: 500,
+            max_connections_unnamed: 1_000,
             hello_timeout: Duration::from_secs(10),
             hello_limit: ByteSize(32 * 1024),
             dial_timeout: Duration::from_secs(5),
@@ -241,6 +256,17 @@ impl Default for Config {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn few_clusters_few_addresses_and_those_who_say_nothing_leave_room_for_others() {
+        let config = Config::default();
+        for most in [config.max_connections_per_cluster, config.max_connections_unnamed] {
+            assert!(most * 10 <= config.max_connections);
+        }
+        // One address alone fills no cluster and sends nobody away who waits.
+        let least = config.max_connections_per_cluster.min(config.max_connections_unnamed);
+        assert!(config.max_connections_per_address * 2 <= least);
+    }
 
     #[test]
     fn gateway_that_would_be_cut_off_at_its_end_is_refused() {

@@ -2,26 +2,32 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use arc_swap::ArcSwap;
+use futures::future::poll_immediate;
 use pilothouse_runtime::{Chain, Shutdown};
 use tokio::io::AsyncWriteExt;
 use tokio::time::{Instant, timeout, timeout_at};
 use tracing::{debug, info};
 
-use crate::access::Denied;
+use crate::access::{Access, Denied};
+use crate::address::Addresses;
 use crate::client_hello::{self, ClientHello, HelloError};
 use crate::cluster::{ClusterName, ClusterPlace, Clusters};
 use crate::config::{Config, Reach};
+use crate::doors::Door;
 use crate::egress::{self, Granted, Permissions};
 use crate::metrics::{Direction, Metrics, Outcome};
 use crate::proxy_header::{self, Announced, HeaderError};
 use crate::range::Range;
 use crate::resolve::{Answering, Destination, Nobody, Resolver};
+use crate::route::Owner;
 use crate::splice::{self, Carried, Ended, Patience};
 use crate::stream::Stream;
+use crate::waiting::WaitingRoom;
 
 /// How many endpoints of a service are tried for one client.
 const ATTEMPTS: usize = 3;
@@ -32,17 +38,19 @@ pub(crate) struct Connections {
     pub(crate) config: Arc<ArcSwap<Config>>,
     pub(crate) resolver: Resolver,
     pub(crate) clusters: Arc<Clusters>,
+    pub(crate) addresses: Addresses,
+    pub(crate) waiting: WaitingRoom,
     pub(crate) metrics: Metrics,
     pub(crate) shutdown: Shutdown,
 }
 
-/// What a listener is there for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Door {
-    /// The way to hosted clusters.
-    In(Reach),
-    /// The way out, of this cluster or of whom a private link names.
-    Out(Option<String>),
+/// Who asks for the way out.
+#[derive(Clone, Debug)]
+enum Asking {
+    /// A cluster that the configuration names.
+    Configured(String),
+    /// One that comes through this link, as its routes say.
+    Hosted { cluster: ClusterName, link: u32, access: Arc<Access> },
 }
 
 /// Who is connected with whom.
@@ -76,14 +84,25 @@ impl Connections {
         };
         let from = announced.client.unwrap_or_else(|| proxy_header::canonical(peer));
         match door {
-            Door::In(reach) => self.lead_in(client, from, *reach, &config, deadline).await,
+            Door::In(reach) => {
+                let enter = || self.addresses.enter(from.ip(), config.max_connections_per_address);
+                let place = (*reach != Reach::Internal).then(enter);
+                if matches!(place, Some(None)) {
+                    debug!(%from, "too many connections from there");
+                    return self.metrics.ended(Outcome::AddressLimit);
+                }
+                self.lead_in(client, from, *reach, &config, deadline).await;
+                drop(place);
+            }
             Door::Out(cluster) => {
-                let linked = || announced.link.and_then(|link| cluster_of_link(&config, link));
-                match cluster.as_deref().or_else(linked) {
+                let configured = cluster.clone().map(Asking::Configured);
+                match configured.or_else(|| self.linked(announced.link?, &config)) {
                     // Apart, for it is large, and every connection would have room for it.
-                    Some(cluster) => Box::pin(self.lead_out(client, from, cluster, &config)).await,
+                    Some(asking) => {
+                        Box::pin(self.lead_out(client, from, &asking, &config, deadline)).await;
+                    }
                     None => {
-                        info!(%peer, %from, link = announced.link, "nobody's private link");
+                        debug!(%peer, %from, link = announced.link, "nobody's private link");
                         self.metrics.ended(Outcome::UnknownLink);
                     }
                 }
@@ -102,18 +121,11 @@ impl Connections {
         if !Range::any(&config.proxy_peers, peer.ip()) {
             return Ok(Announced::default());
         }
-        let read = tokio::select! {
-            // First: what is there already is read, also at shutdown.
-            biased;
-            read = timeout_at(deadline, proxy_header::read(client)) => read,
-            () = self.shutdown.requested() => return Err(Outcome::Drained),
-        };
-        match read {
-            Ok(Ok(announced)) => Ok(announced),
-            Err(_elapsed) => Err(Outcome::SlowHello),
+        match self.first_word(proxy_header::read(client), config, deadline).await? {
+            Ok(announced) => Ok(announced),
             // Balancers look whether somebody is there, and leave.
-            Ok(Err(HeaderError::Left(_))) => Err(Outcome::Left),
-            Ok(Err(error)) => {
+            Err(HeaderError::Left(_)) => Err(Outcome::Left),
+            Err(error) => {
                 info!(%peer, error = %Chain(&error), "balancer is not understood");
                 Err(Outcome::BadProxy)
             }
@@ -137,7 +149,7 @@ impl Connections {
             return self.refuse(client, Outcome::NoName, &client_hello::UNRECOGNIZED_NAME).await;
         };
         let Some(destination) = self.resolver.find(host) else {
-            info!(%from, host, "nobody has this host");
+            debug!(%from, host, "nobody has this host");
             return self.refuse(client, Outcome::UnknownName, &client_hello::UNRECOGNIZED_NAME).await;
         };
         let exists = || self.resolver.find(host).is_some_and(|found| found.cluster == destination.cluster);
@@ -155,27 +167,50 @@ impl Connections {
             Err(refused) => refused,
         };
         let (outcome, alert) = refused;
-        info!(%from, host, ?outcome, "connection refused");
+        debug!(%from, host, ?outcome, "connection refused");
         self.clusters.numbers(&destination.cluster, config.cluster_labels, exists).ended(false);
         self.refuse(client, outcome, alert).await;
     }
 
-    async fn lead_out(&self, client: Stream, from: SocketAddr, cluster: &str, config: &Config) {
-        let Some(permissions) = Permissions::of(&config.egress, cluster) else {
-            info!(%from, cluster, "cluster may not ask for the way out any more");
+    /// Whose private link this is: a cluster's of the configuration, or one's that has routes.
+    fn linked(&self, link: u32, config: &Config) -> Option<Asking> {
+        if let Some((name, _)) = config.egress.clusters.iter().find(|(_, cluster)| cluster.link == Some(link))
+        {
+            return Some(Asking::Configured(name.clone()));
+        }
+        let Owner { key, access, .. } = self.resolver.hosts.linked(link)?;
+        Some(Asking::Hosted { cluster: key.cluster(), link, access })
+    }
+
+    async fn lead_out(
+        &self,
+        client: Stream,
+        from: SocketAddr,
+        asking: &Asking,
+        config: &Config,
+        deadline: Instant,
+    ) {
+        let Some(permissions) = asking.permissions(config) else {
+            debug!(%from, cluster = asking.shown(), "cluster may not ask for the way out any more");
             return self.metrics.ended(Outcome::UnknownLink);
         };
-        let name = ClusterName::configured(cluster);
+        let (cluster, name) = (asking.shown(), asking.name());
         // Not in the configuration that this connection goes by, but in the one that there is.
-        let exists = || self.config.load().egress.clusters.contains_key(cluster);
-        let place = match self.place(&name, config, exists) {
-            Ok(place) => place,
-            Err(outcome) => {
-                self.clusters.numbers(&name, config.cluster_labels, exists).ended(false);
-                return self.metrics.ended(outcome);
+        let exists = || match asking {
+            Asking::Configured(cluster) => self.config.load().egress.clusters.contains_key(cluster),
+            Asking::Hosted { cluster, link, .. } => {
+                self.resolver.hosts.linked(*link).is_some_and(|owner| owner.key.cluster() == *cluster)
             }
         };
-        let patience = egress::Patience { request: config.hello_timeout.0, dial: config.dial_timeout.0 };
+        let (most, labels) = (config.max_connections_per_cluster, config.cluster_labels);
+        let place = match self.clusters.enter_way_out(&name, most, labels, exists) {
+            Ok(place) => place,
+            Err(numbers) => {
+                numbers.ended(false);
+                return self.metrics.ended(Outcome::ClusterLimit);
+            }
+        };
+        let patience = egress::Patience { request: deadline, dial: config.dial_timeout.0 };
         let Ok(client) = client.into_watched() else { return self.metrics.ended(Outcome::Left) };
         let granted = tokio::select! {
             granted = egress::negotiate(client, cluster, permissions, patience, &place.lookups) => granted,
@@ -201,17 +236,10 @@ impl Connections {
         deadline: Instant,
     ) -> Result<ClientHello, (Outcome, Vec<u8>)> {
         let limit = usize::try_from(config.hello_limit.0).unwrap_or(usize::MAX);
-        let read = tokio::select! {
-            // First: whoever has said all of it believes to be connected.
-            biased;
-            read = timeout_at(deadline, client_hello::read(client, limit)) => read,
-            // Nothing has begun that could be finished.
-            () = self.shutdown.requested() => return Err((Outcome::Drained, Vec::new())),
-        };
-        match read {
-            Ok(Ok(hello)) => Ok(hello),
-            Err(_elapsed) => Err((Outcome::SlowHello, Vec::new())),
-            Ok(Err(error)) => {
+        let read = self.first_word(client_hello::read(client, limit), config, deadline).await;
+        match read.map_err(|outcome| (outcome, Vec::new()))? {
+            Ok(hello) => Ok(hello),
+            Err(error) => {
                 debug!(error = %Chain(&error), "no usable first message");
                 Err(match error {
                     HelloError::NotTls { alert, .. } => (Outcome::BadHello, alert),
@@ -220,6 +248,28 @@ impl Connections {
                     HelloError::Left | HelloError::Broken(_) => (Outcome::Left, Vec::new()),
                 })
             }
+        }
+    }
+
+    /// Reads what a client says before it is known whom it wants. Mostly that is there already, and nobody waits.
+    async fn first_word<T>(
+        &self,
+        said: impl Future<Output = T>,
+        config: &Config,
+        deadline: Instant,
+    ) -> Result<T, Outcome> {
+        let mut said = pin!(said);
+        if let Some(said) = poll_immediate(said.as_mut()).await {
+            return Ok(said);
+        }
+        let mut seat = self.waiting.enter(config.max_connections_unnamed);
+        tokio::select! {
+            // First: what is there already is read, also at shutdown. Whoever has said all of it believes to be connected.
+            biased;
+            said = timeout_at(deadline, said) => said.map_err(|_elapsed| Outcome::SlowHello),
+            // Nothing has begun that could be finished.
+            () = self.shutdown.requested() => Err(Outcome::Drained),
+            () = seat.lost() => Err(Outcome::Overtaken),
         }
     }
 
@@ -278,8 +328,10 @@ impl Connections {
             };
             match timeout(config.dial_timeout.0, told).await {
                 Ok(Ok(stream)) => return Ok(stream),
-                Ok(Err(error)) => info!(host, %address, error = %Chain(&error), "endpoint cannot be reached"),
-                Err(_elapsed) => info!(host, %address, "endpoint takes too long to be reached"),
+                Ok(Err(error)) => {
+                    debug!(host, %address, error = %Chain(&error), "endpoint cannot be reached")
+                }
+                Err(_elapsed) => debug!(host, %address, "endpoint takes too long to be reached"),
             }
         }
         Err((Outcome::Unreachable, &client_hello::INTERNAL_ERROR))
@@ -313,7 +365,7 @@ impl Connections {
         place.numbers.ended(true);
         self.metrics.ended(outcome);
         let seconds = start.elapsed().as_secs_f64();
-        info!(%from, host, ?outcome, from_client, to_client, seconds, "connection ended");
+        debug!(%from, host, ?outcome, from_client, to_client, seconds, "connection ended");
     }
 
     async fn refuse(&self, mut client: Stream, outcome: Outcome, alert: &[u8]) {
@@ -347,7 +399,32 @@ fn first_words(
     }
 }
 
-fn cluster_of_link(config: &Config, link: u32) -> Option<&str> {
-    let clusters = config.egress.clusters.iter();
-    clusters.filter(|(_, cluster)| cluster.link == Some(link)).map(|(name, _)| name.as_str()).next()
+// === impl Asking ===
+
+impl Asking {
+    /// What people know it by.
+    fn shown(&self) -> &str {
+        match self {
+            Self::Configured(cluster) => cluster,
+            Self::Hosted { cluster, .. } => &cluster.cluster,
+        }
+    }
+
+    fn name(&self) -> ClusterName {
+        match self {
+            Self::Configured(cluster) => ClusterName::configured(cluster),
+            Self::Hosted { cluster, .. } => cluster.clone(),
+        }
+    }
+
+    /// Where it may go, if it may ask at all.
+    fn permissions<'a>(&'a self, config: &'a Config) -> Option<Permissions<'a>> {
+        match self {
+            Self::Configured(cluster) => Permissions::of(&config.egress, cluster),
+            Self::Hosted { access, .. } => {
+                let grant = access.way_out.as_ref().ok()?.as_ref()?;
+                Some(Permissions::granted(&config.egress, grant))
+            }
+        }
+    }
 }

@@ -18,17 +18,19 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use pilothouse_runtime::Chain;
 use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
-use tokio::time::timeout;
-use tracing::{debug, info};
+use tokio::time::{Instant, timeout, timeout_at};
+use tracing::debug;
 
 use crate::config;
 use crate::metrics::Outcome;
 use crate::proxy_header;
 
+mod grant;
 mod lookup;
 mod permission;
 mod reserved;
 
+pub(crate) use grant::Grant;
 pub use permission::{NoPermission, Permission};
 
 /// How many addresses of a host are tried.
@@ -41,6 +43,14 @@ const LONGEST_REQUEST: usize = 8 * 1024;
 pub(crate) struct Permissions<'a> {
     everybody: &'a [Permission],
     own: &'a [Permission],
+    kept: Kept,
+}
+
+/// Where a cluster's own list is.
+#[derive(Clone, Copy, Debug)]
+enum Kept {
+    Configuration,
+    Route,
 }
 
 /// A request that was granted: the client, once it has been told so, and whom it asked for.
@@ -60,9 +70,10 @@ enum Refusal {
     #[error("`{0}` is no host with a port; ask for one such as example.com:443")]
     Target(String),
     #[error(
-        "{host}:{port} is not on the list of cluster {cluster}; have it added to `egress.clusters.{cluster}.allow`"
+        "{host}:{port} is not on the list of cluster {cluster}; have it added to {}",
+        .kept.of(.cluster)
     )]
-    NotListed { cluster: String, host: String, port: u16 },
+    NotListed { cluster: String, host: String, port: u16, kept: Kept },
     #[error(
         "{host} is {address}, which is no address of the internet; have that listed as well, if it is meant"
     )]
@@ -76,9 +87,15 @@ enum Refusal {
 // === impl Permissions ===
 
 impl<'a> Permissions<'a> {
-    /// Those of a cluster, if it may ask at all.
+    /// Those of a cluster of the configuration, if it may ask at all.
     pub(crate) fn of(egress: &'a config::Egress, cluster: &str) -> Option<Self> {
-        Some(Self { everybody: &egress.allow, own: &egress.clusters.get(cluster)?.allow })
+        let own = &egress.clusters.get(cluster)?.allow;
+        Some(Self { everybody: &egress.allow, own, kept: Kept::Configuration })
+    }
+
+    /// Those of a cluster that has routes.
+    pub(crate) fn granted(egress: &'a config::Egress, grant: &'a Grant) -> Self {
+        Self { everybody: &egress.allow, own: &grant.allow, kept: Kept::Route }
     }
 
     fn any(&self, matches: impl Fn(&Permission) -> bool) -> bool {
@@ -89,7 +106,7 @@ impl<'a> Permissions<'a> {
         if self.any(|permission| permission.names(host, port)) {
             return Ok(());
         }
-        Err(Refusal::NotListed { cluster: cluster.to_owned(), host: host.to_owned(), port })
+        Err(Refusal::NotListed { cluster: cluster.to_owned(), host: host.to_owned(), port, kept: self.kept })
     }
 
     fn check_address(&self, host: &str, address: SocketAddr) -> Result<(), Refusal> {
@@ -98,6 +115,17 @@ impl<'a> Permissions<'a> {
             return Ok(());
         }
         Err(Refusal::Reserved { host: host.to_owned(), address: ip })
+    }
+}
+
+// === impl Kept ===
+
+impl Kept {
+    fn of(self, cluster: &str) -> String {
+        match self {
+            Self::Configuration => format!("`egress.clusters.{cluster}.allow`"),
+            Self::Route => "the annotation `pilothouse.dev/egress-allow` of its HostedCluster".to_owned(),
+        }
     }
 }
 
@@ -142,7 +170,7 @@ pub(crate) async fn negotiate(
     lookups: &Arc<Semaphore>,
 ) -> Result<Granted, Outcome> {
     let mut beginning = [0; 12];
-    let peeked = timeout(patience.request, client.peek(&mut beginning)).await;
+    let peeked = timeout_at(patience.request, client.peek(&mut beginning)).await;
     match peeked {
         Err(_elapsed) => return Err(Outcome::SlowHello),
         Ok(Err(_)) | Ok(Ok(0)) => return Err(Outcome::Left),
@@ -162,7 +190,7 @@ pub(crate) async fn negotiate(
                     Response::new(String::new())
                 }
                 Err(refusal) => {
-                    info!(cluster, %refusal, "way out refused");
+                    debug!(cluster, %refusal, "way out refused");
                     *refused.lock().unwrap_or_else(PoisonError::into_inner) = refusal.outcome();
                     refusal.response()
                 }
@@ -172,7 +200,8 @@ pub(crate) async fn negotiate(
     });
     let served = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(patience.request)
+        // What is left of it.
+        .header_read_timeout(patience.request.saturating_duration_since(Instant::now()))
         .max_buf_size(LONGEST_REQUEST)
         .keep_alive(false)
         .serve_connection(TokioIo::new(client), answer)
@@ -204,7 +233,8 @@ pub(crate) async fn negotiate(
 /// How long things may take.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Patience {
-    pub(crate) request: Duration,
+    /// When a client must have said whom it wants.
+    pub(crate) request: Instant,
     pub(crate) dial: Duration,
 }
 
@@ -235,9 +265,38 @@ async fn connect<B>(
     for address in found.into_iter().take(ATTEMPTS) {
         match timeout(patience, TcpStream::connect(address)).await {
             Ok(Ok(server)) => return Ok((server, host)),
-            Ok(Err(error)) => info!(cluster, host, %address, %error, "server cannot be reached"),
-            Err(_elapsed) => info!(cluster, host, %address, "server takes too long to be reached"),
+            Ok(Err(error)) => debug!(cluster, host, %address, %error, "server cannot be reached"),
+            Err(_elapsed) => debug!(cluster, host, %address, "server takes too long to be reached"),
         }
     }
     Err(Refusal::Unreachable { host })
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::AsyncWriteExt;
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    /// Whoever has taken all the time for a header before this has none for a request.
+    #[tokio::test]
+    async fn time_for_a_request_does_not_begin_anew() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let patience = Patience { request: Instant::now(), dial: Duration::from_secs(5) };
+        let egress = config::Egress {
+            clusters: [("first".to_owned(), config::EgressCluster::default())].into(),
+            ..config::Egress::default()
+        };
+        for said in [&b""[..], b"CONNECT example.com:443 HTTP/1.1\r\nhost:"] {
+            let mut client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+            client.write_all(said).await.unwrap();
+            let (server, _) = listener.accept().await.unwrap();
+            let permissions = Permissions::of(&egress, "first").unwrap();
+            let lookups = Arc::new(Semaphore::new(1));
+            let refused = negotiate(server, "first", permissions, patience, &lookups);
+            let refused = timeout(Duration::from_secs(20), refused).await.unwrap();
+            assert_eq!(refused.err(), Some(Outcome::SlowHello));
+        }
+    }
 }

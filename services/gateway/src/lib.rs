@@ -9,26 +9,29 @@
 //!   status says which it is.
 //! * **A route says who may come.** By the client's address, which a balancer in front tells with a PROXY header if it is one
 //!   that is believed. A change is for connections that come after it.
-//! * **Nobody can hold the door.** The first message is bounded in size and time, connections in number, also of each cluster,
-//!   and silence in duration. Who has not said anything yet is left to the system, for some seconds.
+//! * **Nobody can hold the door.** The first message is bounded in size and time, connections in number, also of each cluster
+//!   and of each address, and silence in duration. Who has not said anything yet is left to the system, for some seconds; and
+//!   of those who have not said enough, whoever has waited longest goes when there are too many.
 //! * **A refusal is an answer.** Without a name, or with one that nobody has, a client gets the TLS alert
 //!   `unrecognized_name`; when it may not come, `access_denied`; when nobody answers behind a route, `internal_error`. All of
 //!   them are counted by outcome.
 //! * **The way out** is HTTP's CONNECT, by a list for each cluster of where it may go: see [`Permission`].
 //!
-//! Why it is made like that: `docs/decisions/0021-the-gateway-asks-who-comes.md`.
+//! Why it is made like that: `docs/decisions/0021-the-gateway-asks-who-comes.md`, `0035-nobody-keeps-others-out.md`.
 //!
 //! # Tasks
 //!
-//! Owned by `gateway`: `accept` for each listener, `watch-routes-…`, `watch-endpoints-…` and `routes` (their status) for each
+//! Owned by `gateway`: `accept` for the listener for everybody, `accept-further` for all others, `watch-routes-…`, `watch-endpoints-…` and `routes` (their status) for each
 //! management cluster, and one `connection` each. Whoever runs it alone adds `configuration`, of a [`Reloader`].
 
 mod access;
+mod address;
 mod client_hello;
 mod cluster;
 mod config;
 mod connection;
 mod dial;
+mod doors;
 mod egress;
 mod error;
 mod metrics;
@@ -40,6 +43,7 @@ mod route;
 mod service;
 mod splice;
 mod stream;
+mod waiting;
 
 pub use cluster::ClusterName;
 pub use config::{

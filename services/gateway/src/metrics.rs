@@ -89,6 +89,10 @@ pub(crate) enum Outcome {
     Limit,
     /// The cluster had too many connections.
     ClusterLimit,
+    /// There were too many connections from the client's address.
+    AddressLimit,
+    /// The client had not said whom it wants for longer than any of too many others.
+    Overtaken,
     /// The cluster is private, and the client comes from elsewhere.
     NotPublic,
     /// The client's address is not on the cluster's list.

@@ -1,24 +1,21 @@
 //! Taking a changed configuration without stopping.
 //!
-//! The file is looked at now and then, as certificates are. What is wrong with a new one is said once, and the old one stays.
+//! The file is read when it changes, as certificates are. What is wrong with a new one is said once, and the old one stays.
 
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use pilothouse_http::{Health, Verdict};
-use pilothouse_runtime::{OnExit, Tasks};
+use pilothouse_runtime::{Chain, FileWatch, OnExit, Tasks};
 use tracing::{info, warn};
 
 use crate::config::Config;
 use crate::service::Handle;
 
-/// How often the configuration is looked at.
-const PERIOD: Duration = Duration::from_secs(5);
-
 type Load = Box<dyn Fn() -> Result<Config, String> + Send + Sync>;
 
-/// Looks whether the configuration has changed. A cheap handle.
+/// Takes the configuration again when it has changed. A cheap handle.
 #[derive(Clone)]
 pub struct Reloader(Arc<Inner>);
 
@@ -52,7 +49,8 @@ impl Reloader {
             return;
         }
         let taken = loaded.and_then(|config| {
-            let later = self.0.handle.reconfigure(config.clone()).map_err(|error| error.to_string())?;
+            let later =
+                self.0.handle.reconfigure(config.clone()).map_err(|error| Chain(&error).to_string())?;
             Ok((config, later))
         });
         match taken {
@@ -78,16 +76,18 @@ impl Reloader {
         }
     }
 
-    /// Looks every few seconds, as a task that may be stopped anywhere, and has the health page say what is wrong.
-    pub fn watch(&self, tasks: &Tasks, health: &Health) {
+    /// Looks when that file changes, as a task that may be stopped anywhere, and has the health page say what is wrong.
+    pub fn watch(&self, file: PathBuf, tasks: &Tasks, health: &Health) {
         let shown = self.clone();
         health.register("configuration", move || shown.verdict());
         let reloader = self.clone();
         tasks.spawn("configuration", OnExit::Expendable, async move {
+            let mut file = FileWatch::new([file]);
             loop {
-                tokio::time::sleep(PERIOD).await;
+                // Also at first: it may have changed since it was read at the start.
                 let reloader = reloader.clone();
                 tokio::task::spawn_blocking(move || reloader.look()).await?;
+                file.changed().await;
             }
         });
     }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 
 use k8s_openapi::api::core::v1::Endpoints;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
@@ -21,8 +21,6 @@ pub(crate) struct Resolver {
     pub(crate) hosts: Arc<Hosts>,
     /// Management clusters by name.
     pub(crate) sources: Arc<HashMap<Arc<str>, Source>>,
-    /// Spreads connections over the endpoints of a service.
-    pub(crate) turn: Arc<AtomicUsize>,
 }
 
 /// What is known of one management cluster, and how its pods are reached.
@@ -82,7 +80,7 @@ impl Resolver {
         if addresses.is_empty() {
             return Err(Nobody::NoEndpoint(service));
         }
-        let turn = self.turn.fetch_add(1, Ordering::Relaxed) % addresses.len();
+        let turn = destination.owner.turn.fetch_add(1, Ordering::Relaxed) % addresses.len();
         addresses.rotate_left(turn);
         Ok(Answering { addresses, dialer: source.dialer.clone() })
     }

@@ -5,6 +5,8 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
+use std::hash::Hash;
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -38,6 +40,8 @@ pub(crate) struct Hosts {
 #[derive(Debug, Default)]
 struct Claims {
     by_host: HashMap<String, BTreeSet<Claim>>,
+    /// Private links, which are claimed as hosts are.
+    by_link: HashMap<u32, BTreeSet<Claim>>,
     by_route: HashMap<RouteKey, Held>,
     /// How many routes there are of each cluster.
     by_cluster: HashMap<ClusterName, usize>,
@@ -49,6 +53,7 @@ struct Held {
     host: String,
     claim: Claim,
     access: Arc<Access>,
+    turn: Arc<AtomicUsize>,
 }
 
 /// The route that has a host, and who may come through it.
@@ -56,6 +61,8 @@ struct Held {
 pub(crate) struct Owner {
     pub(crate) key: RouteKey,
     pub(crate) access: Arc<Access>,
+    /// Spreads connections over the endpoints. One for all routes would send clients who come to two in turn always to the same.
+    pub(crate) turn: Arc<AtomicUsize>,
 }
 
 /// What a change of one route brings about.
@@ -80,6 +87,8 @@ pub(crate) enum Admission {
     Admitted,
     /// Another route has it.
     Claimed(RouteKey),
+    /// It does, but its cluster does not get the way out, because of this.
+    NoWayOut(String),
     NoHost,
     /// The gateway only passes TLS on.
     NotPassthrough,
@@ -105,13 +114,10 @@ impl Hosts {
         let mut claims = self.claims.write().unwrap_or_else(PoisonError::into_inner);
         let mut affected = BTreeSet::from([key.clone()]);
         let before = claims.by_route.remove(key);
-        if let Some(Held { host, claim, .. }) = &before
-            && let Some(claimants) = claims.by_host.get_mut(host)
-        {
-            claimants.remove(claim);
-            affected.extend(claimants.iter().map(|claim| claim.route.clone()));
-            if claimants.is_empty() {
-                claims.by_host.remove(host);
+        if let Some(Held { host, claim, access, .. }) = &before {
+            withdraw(&mut claims.by_host, host, claim, &mut affected);
+            if let Some(link) = access.link() {
+                withdraw(&mut claims.by_link, &link, claim, &mut affected);
             }
         }
         let after =
@@ -119,11 +125,13 @@ impl Hosts {
         let held = after.is_some();
         if let Some((route, host)) = after {
             let claim = Claim { since: route.metadata.creation_timestamp.clone(), route: key.clone() };
-            let claimants = claims.by_host.entry(host.clone()).or_default();
-            claimants.insert(claim.clone());
-            affected.extend(claimants.iter().map(|claim| claim.route.clone()));
             let access = Arc::new(Access::of(route));
-            claims.by_route.insert(key.clone(), Held { host, claim, access });
+            lay(&mut claims.by_host, host.clone(), &claim, &mut affected);
+            if let Some(link) = access.link() {
+                lay(&mut claims.by_link, link, &claim, &mut affected);
+            }
+            let turn = before.as_ref().map(|held| held.turn.clone()).unwrap_or_default();
+            claims.by_route.insert(key.clone(), Held { host, claim, access, turn });
         }
         let gone = claims.count(key.cluster(), before.is_some(), held);
         Effect { affected: affected.into_iter().collect(), gone }
@@ -132,9 +140,13 @@ impl Hosts {
     /// The route that has this host.
     pub(crate) fn owner(&self, host: &str) -> Option<Owner> {
         let claims = self.read();
-        let key = claims.by_host.get(host)?.first()?.route.clone();
-        let access = claims.by_route.get(&key)?.access.clone();
-        Some(Owner { key, access })
+        claims.owner(claims.by_host.get(host)?)
+    }
+
+    /// The route whose cluster comes through this private link.
+    pub(crate) fn linked(&self, link: u32) -> Option<Owner> {
+        let claims = self.read();
+        claims.owner(claims.by_link.get(&link)?)
     }
 
     /// All hosts, with the routes that have them.
@@ -155,10 +167,29 @@ impl Hosts {
         }
         match self.owner(&host) {
             Some(owner) if owner.key != *key => Admission::Claimed(owner.key),
-            _ => match Access::of(route).trouble() {
-                Some(trouble) => Admission::Unclear(trouble.to_owned()),
-                None => Admission::Admitted,
-            },
+            _ => {
+                let access = Access::of(route);
+                match access.trouble() {
+                    Some(trouble) => Admission::Unclear(trouble.to_owned()),
+                    None => self.way_out(key, &access),
+                }
+            }
+        }
+    }
+
+    /// A cluster without a way out is served all the same.
+    fn way_out(&self, key: &RouteKey, access: &Access) -> Admission {
+        let link = match &access.way_out {
+            Ok(None) => return Admission::Admitted,
+            Ok(Some(grant)) => grant.link,
+            Err(trouble) => return Admission::NoWayOut(trouble.clone()),
+        };
+        match self.linked(link) {
+            Some(owner) if owner.key.cluster() != key.cluster() => Admission::NoWayOut(format!(
+                "private link {link}, which route {} has, and which is older; give each cluster its own",
+                owner.key
+            )),
+            _ => Admission::Admitted,
         }
     }
 
@@ -167,9 +198,41 @@ impl Hosts {
     }
 }
 
+fn lay<K: Eq + Hash>(
+    claims: &mut HashMap<K, BTreeSet<Claim>>,
+    to: K,
+    claim: &Claim,
+    affected: &mut BTreeSet<RouteKey>,
+) {
+    let claimants = claims.entry(to).or_default();
+    claimants.insert(claim.clone());
+    affected.extend(claimants.iter().map(|claim| claim.route.clone()));
+}
+
+fn withdraw<K: Eq + Hash>(
+    claims: &mut HashMap<K, BTreeSet<Claim>>,
+    to: &K,
+    claim: &Claim,
+    affected: &mut BTreeSet<RouteKey>,
+) {
+    let Some(claimants) = claims.get_mut(to) else { return };
+    claimants.remove(claim);
+    affected.extend(claimants.iter().map(|claim| claim.route.clone()));
+    if claimants.is_empty() {
+        claims.remove(to);
+    }
+}
+
 // === impl Claims ===
 
 impl Claims {
+    /// Whoever comes first.
+    fn owner(&self, claimants: &BTreeSet<Claim>) -> Option<Owner> {
+        let key = claimants.first()?.route.clone();
+        let Held { access, turn, .. } = self.by_route.get(&key)?;
+        Some(Owner { access: access.clone(), turn: turn.clone(), key })
+    }
+
     /// Counts the routes of a cluster; gives it back if it has none any more.
     fn count(&mut self, cluster: ClusterName, before: bool, after: bool) -> Option<ClusterName> {
         match (before, after) {
@@ -227,6 +290,9 @@ fn status(route: &Route, admission: &Admission, name: &str, now: Time) -> Option
             "HostAlreadyClaimed",
             format!("route {owner} is older and has the same host; choose another host or delete that route"),
         ),
+        Admission::NoWayOut(trouble) => {
+            (ConditionStatus::True, "NoWayOut", format!("the cluster has no way out, because of {trouble}"))
+        }
         Admission::NoHost => {
             (ConditionStatus::False, "NoHost", "set spec.host: the gateway does not choose one".to_owned())
         }

@@ -6,7 +6,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
+use futures::StreamExt;
 use futures::future::BoxFuture;
+use futures::stream::FuturesUnordered;
 use k8s_openapi::api::core::v1::Endpoints;
 use kube::{Api, Client};
 use pilothouse_crds::Route;
@@ -14,20 +16,24 @@ use pilothouse_http::{Health, Verdict};
 use pilothouse_informer::{Builder, Informer, ObjectKey, watcher};
 use pilothouse_runtime::reconcile::{self, ControllerStatus, Options};
 use pilothouse_runtime::{
-    Clock, Controller, OnExit, Reason, Shutdown, Tasks, accept_failed, descriptor_limit,
+    Clock, Controller, OnExit, Reason, Shutdown, TaskError, Tasks, accept_failed, descriptor_limit,
 };
 use prometheus_client::registry::Registry;
+use tokio::sync::mpsc;
 use tracing::{debug, info, warn};
 
+use crate::address::Addresses;
 use crate::cluster::{ClusterName, Clusters};
 use crate::config::{Config, Reach};
-use crate::connection::{Connections, Door};
+use crate::connection::Connections;
 use crate::dial::Dial;
+use crate::doors::{Bound, Door, Doors};
 use crate::error::Error;
 use crate::metrics::{Metrics, Outcome, Reload};
 use crate::resolve::{Resolver, Source};
 use crate::route::{Hosts, RouteKey, Routes};
-use crate::stream::{Listener, Stream};
+use crate::stream::Stream;
+use crate::waiting::WaitingRoom;
 
 /// What the gateway needs from outside.
 pub struct Deps<'a> {
@@ -54,19 +60,15 @@ pub struct Management {
 /// The gateway.
 pub struct Service {
     config: Arc<ArcSwap<Config>>,
-    listeners: Vec<Bound>,
+    /// For everybody.
+    public: Bound,
+    /// Further ones, as they are opened.
+    further: mpsc::UnboundedReceiver<Bound>,
     watches: Vec<Watch>,
     resolver: Resolver,
     clusters: Arc<Clusters>,
     metrics: Metrics,
     handle: Handle,
-}
-
-/// A port that was taken.
-struct Bound {
-    listener: Listener,
-    address: SocketAddr,
-    door: Door,
 }
 
 /// What is done about one management cluster.
@@ -80,6 +82,7 @@ struct Watch {
 /// Shows what the gateway serves, and changes how. A cheap handle.
 #[derive(Clone)]
 pub struct Handle {
+    doors: Doors,
     hosts: Arc<Hosts>,
     sources: Arc<HashMap<Arc<str>, Source>>,
     statuses: Arc<HashMap<Arc<str>, reconcile::Handle<ObjectKey>>>,
@@ -111,10 +114,8 @@ impl Service {
                 "fewer descriptors than `max_connections` needs, two for each; raise the limit (LimitNOFILE, ulimit -n), or set fewer"
             );
         }
-        let mut listeners = Vec::new();
-        for (address, door) in doors(&config) {
-            listeners.push(Bound::bind(address, door)?);
-        }
+        let (doors, public, further) = Doors::bind(config.listen)?;
+        doors.prepare(&config)?.make();
         let metrics = Metrics::new(registry);
         let clusters = Arc::new(Clusters::new(metrics.clone()));
         let hosts = Arc::new(Hosts::default());
@@ -132,6 +133,7 @@ impl Service {
             watches.into_iter().map(|watch| watch.announce(&hosts, &statuses, &clusters)).collect::<Vec<_>>();
         let config = Arc::new(ArcSwap::from_pointee(config));
         let handle = Handle {
+            doors,
             hosts: hosts.clone(),
             sources: sources.clone(),
             statuses,
@@ -141,25 +143,18 @@ impl Service {
         };
         let ready = handle.clone();
         health.register("gateway", move || ready.verdict());
-        let resolver = Resolver { hosts, sources, turn: Arc::default() };
-        Ok(Self { config, listeners, watches, resolver, clusters, metrics, handle })
+        let resolver = Resolver { hosts, sources };
+        Ok(Self { config, public, further, watches, resolver, clusters, metrics, handle })
     }
 
     /// Where it listens for everybody: the port that was given if zero was asked for.
     pub fn local_address(&self) -> SocketAddr {
-        // The first is the one for everybody, and always there.
-        self.addresses().next().unwrap_or_else(|| self.config.load().listen)
+        self.public.address
     }
 
     /// Where it listens for parts of the region, if it does.
     pub fn internal_address(&self) -> Option<SocketAddr> {
-        let internal = self.listeners.iter().find(|bound| bound.door == Door::In(Reach::Internal));
-        internal.map(|bound| bound.address)
-    }
-
-    /// Where it listens: first for everybody, then at further listeners, then for those who want out, as configured.
-    pub fn addresses(&self) -> impl Iterator<Item = SocketAddr> {
-        self.listeners.iter().map(|bound| bound.address)
+        self.handle.doors.address_of(&Door::In(Reach::Internal))
     }
 
     /// Shows what the gateway serves, and changes how.
@@ -190,14 +185,15 @@ impl Service {
             config: self.config.clone(),
             resolver: self.resolver,
             clusters: self.clusters,
+            addresses: Addresses::new(),
+            waiting: WaitingRoom::default(),
             metrics: self.metrics,
             shutdown: closing.clone(),
         });
-        for bound in self.listeners {
-            info!(address = %bound.address, door = ?bound.door, "gateway listens");
-            // In a task, so that a panic in it is noticed.
-            tasks.spawn("accept", OnExit::StopProcess, accept(bound, connections.clone(), tasks.clone()));
-        }
+        // In tasks, so that a panic in one is noticed.
+        let further = accept_further(self.further, connections.clone(), tasks.clone());
+        tasks.spawn("accept-further", OnExit::StopProcess, further);
+        tasks.spawn("accept", OnExit::StopProcess, accept(self.public, connections, tasks.clone()));
         let lingered = async {
             shutdown.requested().await;
             let linger = self.config.load().linger.0;
@@ -232,26 +228,6 @@ impl fmt::Debug for Service {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_struct("Service").field("address", &self.local_address()).finish_non_exhaustive()
     }
-}
-
-// === impl Bound ===
-
-impl Bound {
-    fn bind(address: SocketAddr, door: Door) -> Result<Self, Error> {
-        let bind_error = |source| Error::Bind { address, source };
-        let listener = Listener::bind(address).map_err(bind_error)?;
-        let address = listener.local_addr().map_err(bind_error)?;
-        Ok(Self { listener, address, door })
-    }
-}
-
-/// Every listener that is configured.
-fn doors(config: &Config) -> Vec<(SocketAddr, Door)> {
-    let public = (config.listen, Door::In(Reach::Public));
-    let further = config.listeners.iter().map(|listener| (listener.address, Door::In(listener.reach)));
-    let out = config.egress.listeners.iter();
-    let out = out.map(|listener| (listener.address, Door::Out(listener.cluster.clone())));
-    std::iter::once(public).chain(further).chain(out).collect()
 }
 
 // === impl Watch ===
@@ -300,21 +276,37 @@ impl Watch {
     }
 }
 
-/// Accepts until shutdown, and then those who wait already: they believe that they are connected.
-async fn accept(
-    bound: Bound,
+/// Accepts at every door but the first, for as long as it is open.
+async fn accept_further(
+    mut opened: mpsc::UnboundedReceiver<Bound>,
     connections: Arc<Connections>,
     tasks: Tasks,
-) -> Result<(), pilothouse_runtime::TaskError> {
-    let Bound { listener, door, .. } = bound;
-    let door = Arc::new(door);
+) -> Result<(), TaskError> {
+    let mut accepting = FuturesUnordered::new();
+    loop {
+        tokio::select! {
+            () = connections.shutdown.requested() => break,
+            Some(bound) = opened.recv() => accepting.push(accept(bound, connections.clone(), tasks.clone())),
+            Some(ended) = accepting.next() => ended?,
+        }
+    }
+    while let Some(ended) = accepting.next().await {
+        ended?;
+    }
+    Ok(())
+}
+
+/// Accepts until shutdown, or until the door is closed, and then those who wait already: they believe that they are connected.
+async fn accept(bound: Bound, connections: Arc<Connections>, tasks: Tasks) -> Result<(), TaskError> {
+    let Bound { listener, address, door, mut kept } = bound;
+    info!(%address, door = ?door.load(), "gateway listens");
     let start = |stream: Stream, peer: SocketAddr| {
         let Some(place) = connections.clusters.enter(connections.config.load().max_connections) else {
             debug!(%peer, "too many connections");
             connections.metrics.ended(Outcome::Limit);
             return;
         };
-        let (connections, door) = (connections.clone(), door.clone());
+        let (connections, door) = (connections.clone(), door.load_full());
         tasks.spawn("connection", OnExit::LogError, async move {
             connections.serve(stream, peer, &door).await;
             drop(place);
@@ -324,6 +316,10 @@ async fn accept(
     loop {
         let accepted = tokio::select! {
             () = connections.shutdown.requested() => break,
+            _ = &mut kept => {
+                info!(%address, "gateway does not listen there any more");
+                break;
+            }
             accepted = listener.accept() => accepted,
         };
         match accepted {
@@ -362,14 +358,20 @@ impl Handle {
         self.statuses.iter().map(|(name, handle)| (name.to_string(), handle.status())).collect()
     }
 
+    /// Where it listens: first for everybody, then at further listeners, then for those who want out, as configured.
+    pub fn addresses(&self) -> Vec<SocketAddr> {
+        self.doors.addresses()
+    }
+
     /// Takes another configuration, for connections that come from now on. Answers the keys whose change takes effect only
     /// when the gateway is started again.
     ///
     /// # Errors
     ///
-    /// When it contradicts itself; then everything stays as it is.
+    /// When it contradicts itself, or a port is not to be had; then everything stays as it is.
     pub fn reconfigure(&self, mut config: Config) -> Result<Vec<&'static str>, Error> {
         config.check()?;
+        let doors = self.doors.prepare(&config)?;
         let before = self.config.load();
         let mut later = Vec::new();
         let mut keep = |key, differs: bool| {
@@ -378,17 +380,15 @@ impl Handle {
             }
         };
         keep("listen", config.listen != before.listen);
-        keep("listeners", config.listeners != before.listeners);
-        keep("egress.listeners", config.egress.listeners != before.egress.listeners);
         keep("management_clusters", config.management_clusters != before.management_clusters);
         keep("name", config.name != before.name);
         config.listen = before.listen;
-        config.listeners.clone_from(&before.listeners);
-        config.egress.listeners.clone_from(&before.egress.listeners);
         config.management_clusters.clone_from(&before.management_clusters);
         config.name.clone_from(&before.name);
         let config = Arc::new(config);
         self.config.store(config.clone());
+        // After it counts, so that whoever comes through a new door finds what goes with it.
+        doors.make();
         // After it counts, so that nobody brings them back.
         for gone in before.egress.clusters.keys().filter(|name| !config.egress.clusters.contains_key(*name)) {
             self.clusters.forget(&ClusterName::configured(gone));

@@ -1,6 +1,9 @@
 //! Balancers in front of the gateway, and endpoints that want to know who comes.
 
+use std::time::Duration;
+
 use pilothouse_gateway::{Config, Reach};
+use pilothouse_runtime::config;
 use pilothouse_test_support::eventually;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -9,10 +12,10 @@ use tokio::net::{TcpListener, TcpStream};
 use crate::support::{Gateway, PATIENCE, ask, listener};
 
 /// A header that speaks for 203.0.113.9:4660.
-const FROM_203: &[u8] =
+pub(crate) const FROM_203: &[u8] =
     b"\r\n\r\n\0\r\nQUIT\n\x21\x11\x00\x0c\xcb\x00\x71\x09\x7f\x00\x00\x01\x12\x34\x24\xe3";
 /// A header that speaks for 198.51.100.1:4660.
-const FROM_198: &[u8] =
+pub(crate) const FROM_198: &[u8] =
     b"\r\n\r\n\0\r\nQUIT\n\x21\x11\x00\x0c\xc6\x33\x64\x01\x7f\x00\x00\x01\x12\x34\x24\xe3";
 /// A balancer's own connection.
 const LOCAL: &[u8] = b"\r\n\r\n\0\r\nQUIT\n\x20\x00\x00\x00";
@@ -42,6 +45,22 @@ async fn balancer_that_is_believed_says_where_clients_come_from() {
     // Who may leave the header out may also be somebody else.
     assert!(gateway.connect(&host).await.is_err());
     gateway.until_numbers_say("gateway_connections_total{outcome=\"BadProxy\"} 1").await;
+    gateway.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn balancer_that_does_not_say_all_of_it_is_not_waited_for() {
+    let proxy_peers = vec!["127.0.0.1".parse().unwrap()];
+    let hello_timeout = config::Duration(Duration::from_millis(100));
+    let gateway = Gateway::start(Config { proxy_peers, hello_timeout, ..Config::default() }).await;
+    for half in [&FROM_203[..7], &FROM_203[..20]] {
+        let mut stream = TcpStream::connect(gateway.address).await.unwrap();
+        stream.write_all(half).await.unwrap();
+        let mut said = Vec::new();
+        tokio::time::timeout(PATIENCE, stream.read_to_end(&mut said)).await.unwrap().unwrap();
+        assert_eq!(said, b"");
+    }
+    gateway.until_numbers_say("gateway_connections_total{outcome=\"SlowHello\"} 2").await;
     gateway.stop().await;
 }
 

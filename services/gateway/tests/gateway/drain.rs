@@ -37,7 +37,9 @@ async fn clients_are_served_as_long_as_it_lingers() {
     let gateway = Gateway::start(Config { linger, drain_timeout, ..Config::default() }).await;
     let host = gateway.cluster("first").await;
     let mut open = gateway.connect(&host).await.unwrap();
+    assert!(gateway.health.is_ready(), "{:?}", gateway.health.verdicts());
     gateway.request_stop();
+    assert!(!gateway.health.is_ready(), "that is what they notice");
     for _ in 0..3 {
         assert_eq!(gateway.who(&host).await, "first", "balancers have not noticed yet");
     }

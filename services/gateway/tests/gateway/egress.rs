@@ -1,8 +1,12 @@
 //! The way out.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use pilothouse_gateway::{Config, Egress, EgressCluster, EgressListener};
+use pilothouse_runtime::config;
+use pilothouse_test_support::eventually;
+use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -125,6 +129,63 @@ async fn private_link_says_which_cluster_asks() {
     gateway.stop().await;
 }
 
+/// What a hosted cluster's routes say of its way out.
+fn way_out(link: u32, allow: &str) -> Value {
+    json!({ "pilothouse.dev/egress-link": link.to_string(), "pilothouse.dev/egress-allow": allow })
+}
+
+/// Asks through a private link until the answer begins like that.
+async fn until_answered(door: SocketAddr, link: u32, to: &str, begins: &str) {
+    let words = [LINK, &link.to_le_bytes(), &connect(to)].concat();
+    eventually(&format!("link {link} is answered `{begins}`"), PATIENCE, || async {
+        let (_, answer) = say(door, &words).await;
+        let as_wanted = answer.starts_with(begins) && answer.is_empty() == begins.is_empty();
+        if as_wanted { Ok(()) } else { Err(answer) }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn hosted_cluster_has_the_way_out_of_its_routes_for_as_long_as_it_has_routes() {
+    let server = server().await;
+    let address = server.local_addr().unwrap().to_string();
+    let proxy_peers = vec!["127.0.0.1".parse().unwrap()];
+    let everywhere = EgressListener { address: SocketAddr::from(([127, 0, 0, 1], 0)), cluster: None };
+    let egress = Egress { listeners: vec![everywhere], ..Egress::default() };
+    let gateway = Gateway::start(Config { egress, proxy_peers, ..Config::default() }).await;
+    let door = gateway.addresses[1];
+    until_answered(door, 42, &address, "").await;
+
+    gateway.cluster("first").await;
+    gateway.restrict("first", way_out(42, &address), Value::Null);
+    until_answered(door, 42, &address, "HTTP/1.1 200").await;
+    until_answered(door, 42, "example.com:443", "HTTP/1.1 403").await;
+    let labels = "{management=\"management\",cluster=\"first\"}";
+    gateway.until_numbers_say(&format!("gateway_cluster_refused_total{labels} 1")).await;
+
+    // A younger route of another cluster cannot take the link away, and is told.
+    gateway.route("thief", "kube-apiserver", "api.thief.pilothouse.test", "2026-02-01T00:00:00Z");
+    gateway.restrict("thief", way_out(42, "example.com"), Value::Null);
+    eventually("the younger route is told", PATIENCE, || async {
+        let route = gateway.api.get("routes", "thief", "kube-apiserver");
+        let condition = route["status"]["ingress"][0]["conditions"][0].clone();
+        let told = condition["reason"] == "NoWayOut" && condition["status"] == "True";
+        if told { Ok(()) } else { Err(route.to_string()) }
+    })
+    .await;
+    until_answered(door, 42, &address, "HTTP/1.1 200").await;
+
+    gateway.restrict("first", way_out(43, "https://nonsense"), Value::Null);
+    until_answered(door, 43, &address, "").await;
+    gateway.restrict("first", way_out(43, &address), Value::Null);
+    until_answered(door, 43, &address, "HTTP/1.1 200").await;
+    // Who comes by the former link is whoever has that now.
+    until_answered(door, 42, &address, "HTTP/1.1 403").await;
+    gateway.api.delete("routes", "first", "kube-apiserver");
+    until_answered(door, 43, &address, "").await;
+    gateway.stop().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn headers_of_those_who_are_not_believed_end_the_connection() {
     let gateway =
@@ -157,13 +218,75 @@ async fn cluster_that_is_taken_out_of_the_configuration_takes_its_numbers_along(
     let (_, answer) = say(gateway.addresses[1], &connect("example.com:443")).await;
     assert!(answer.starts_with("HTTP/1.1 403"), "{answer}");
     gateway.until_numbers_say("gateway_cluster_refused_total{management=\"\",cluster=\"first\"} 1").await;
-    let later = gateway.handle.reconfigure(Config::default()).unwrap();
-    assert!(later.contains(&"egress.listeners"), "{later:?}");
+    gateway.handle.reconfigure(Config::default()).unwrap();
     let numbers = gateway.numbers();
     assert!(!numbers.contains("cluster=\"first\""), "{numbers}");
-    let (_, answer) = say(gateway.addresses[1], &connect("example.com:443")).await;
-    assert_eq!(answer, "", "it may not ask any more");
+    eventually("it may not ask any more", PATIENCE, || async {
+        match TcpStream::connect(gateway.addresses[1]).await {
+            Ok(_) => Err("its door is open"),
+            Err(_) => Ok(()),
+        }
+    })
+    .await;
     let numbers = gateway.numbers();
     assert!(!numbers.contains("cluster=\"first\""), "{numbers}");
+    gateway.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn list_for_all_is_for_every_cluster_and_each_has_so_many_places() {
+    let server = server().await;
+    let address = server.local_addr().unwrap().to_string();
+    let allow = vec![address.parse().unwrap()];
+    let egress = Egress { allow, ..clusters(&[("first", None, &[]), ("second", None, &[])]) };
+    let config = Config { egress, max_connections_per_cluster: 1, ..Config::default() };
+    let gateway = Gateway::start(config).await;
+    let [_, first, second] = gateway.addresses[..] else { panic!("{:?}", gateway.addresses) };
+    let (tunnel, answer) = say(first, &connect(&address)).await;
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    let (reached, _) = server.accept().await.unwrap();
+    let (_, answer) = say(first, &connect(&address)).await;
+    assert_eq!(answer, "", "it has its place already");
+    let (_, answer) = say(second, &connect(&address)).await;
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    gateway.until_numbers_say("gateway_connections_total{outcome=\"ClusterLimit\"} 1").await;
+    gateway.until_numbers_say("gateway_cluster_refused_total{management=\"\",cluster=\"first\"} 1").await;
+    drop((tunnel, reached));
+    eventually("there is room again", PATIENCE, || async {
+        let (_, answer) = say(first, &connect(&address)).await;
+        if answer.starts_with("HTTP/1.1 200") { Ok(()) } else { Err(answer) }
+    })
+    .await;
+    gateway.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn request_that_is_too_slow_or_too_long_is_none() {
+    let hello_timeout = config::Duration(Duration::from_millis(100));
+    let egress = clusters(&[("first", None, &[])]);
+    let gateway = Gateway::start(Config { egress, hello_timeout, ..Config::default() }).await;
+    let (_, answer) = say(gateway.addresses[1], b"CONNECT example.com:443 HTTP/1.1\r\nhost:").await;
+    assert!(!answer.contains("200"), "{answer}");
+    gateway.until_numbers_say("gateway_connections_total{outcome=\"SlowHello\"} 1").await;
+
+    let long = [b"CONNECT example.com:443 HTTP/1.1\r\nlong: ".as_slice(), &[b'a'; 64 * 1024]].concat();
+    let mut stream = TcpStream::connect(gateway.addresses[1]).await.unwrap();
+    // It may be refused before all of it was said.
+    let _ = stream.write_all(&long).await;
+    gateway.until_numbers_say("gateway_connections_total{outcome=\"BadRequest\"} 1").await;
+    gateway.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn shutdown_does_not_wait_for_a_request_that_has_not_been_made() {
+    // More than the test has patience for, so that it can only be the shutdown.
+    let (hello_timeout, drain_timeout) = (config::Duration::from_secs(60), config::Duration::from_secs(39));
+    let egress = clusters(&[("first", None, &[])]);
+    let gateway = Gateway::start(Config { egress, hello_timeout, drain_timeout, ..Config::default() }).await;
+    let mut stream = TcpStream::connect(gateway.addresses[1]).await.unwrap();
+    stream.write_all(b"CONNECT example.com:443 HTTP/1.1\r\n").await.unwrap();
+    gateway.until_numbers_say("gateway_open_connections 1").await;
+    gateway.request_stop();
+    gateway.until_numbers_say("gateway_connections_total{outcome=\"Drained\"} 1").await;
     gateway.stop().await;
 }

@@ -5,8 +5,54 @@ use std::sync::{Arc, Mutex};
 
 use pilothouse_gateway::Config;
 use pilothouse_test_support::eventually;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 
+use crate::balancers::{FROM_198, FROM_203};
 use crate::support::{Gateway, PATIENCE, ask};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn those_who_do_not_say_whom_they_want_keep_nobody_out() {
+    let gateway = Gateway::start(Config { max_connections_unnamed: 2, ..Config::default() }).await;
+    let host = gateway.cluster("first").await;
+    let mut waiting = Vec::new();
+    for count in 1..=3 {
+        let mut slow = TcpStream::connect(gateway.address).await.unwrap();
+        // The beginning of a record that never ends.
+        slow.write_all(&[22, 3, 1, 2, 0]).await.unwrap();
+        waiting.push(slow);
+        gateway.until_numbers_say(&format!("gateway_open_connections {}", count.min(2))).await;
+    }
+    let mut rest = Vec::new();
+    tokio::time::timeout(PATIENCE, waiting[0].read_to_end(&mut rest)).await.unwrap().unwrap();
+    assert_eq!(rest, b"", "whoever has waited longest is let go");
+    gateway.until_numbers_say("gateway_connections_total{outcome=\"Overtaken\"} 1").await;
+    assert_eq!(gateway.who(&host).await, "first", "who says it at once need not wait");
+    gateway.until_numbers_say("gateway_open_connections 2").await;
+    drop(waiting);
+    gateway.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_address_cannot_have_all_places_and_balancers_say_whose_it_is() {
+    let proxy_peers = vec!["127.0.0.1".parse().unwrap()];
+    let config = Config { max_connections_per_address: 1, proxy_peers, ..Config::default() };
+    let gateway = Gateway::start(config).await;
+    let host = gateway.cluster("first").await;
+    let come_from = async |header: &[u8]| gateway.connect_at(gateway.address, &host, header).await;
+    let mut open = come_from(FROM_203).await.unwrap();
+    assert_eq!(ask(&mut open).await.unwrap(), "first");
+    assert!(come_from(FROM_203).await.is_err());
+    gateway.until_numbers_say("gateway_connections_total{outcome=\"AddressLimit\"} 1").await;
+    let mut other = come_from(FROM_198).await.unwrap();
+    assert_eq!(ask(&mut other).await.unwrap(), "first");
+    drop(open);
+    eventually("there is room again", PATIENCE, || async {
+        come_from(FROM_203).await.map(|_| ()).map_err(|error| error.to_string())
+    })
+    .await;
+    gateway.stop().await;
+}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn cluster_with_too_many_connections_does_not_take_those_of_others() {

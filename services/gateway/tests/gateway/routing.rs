@@ -1,5 +1,6 @@
 //! Who reaches whom.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use pilothouse_gateway::Config;
@@ -8,7 +9,7 @@ use pilothouse_test_support::eventually;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use crate::support::{Gateway, PATIENCE, ask};
+use crate::support::{Gateway, PATIENCE, SILENT, ask};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn clients_reach_the_cluster_they_name_and_no_other() {
@@ -61,6 +62,63 @@ async fn routes_come_move_and_go_while_the_gateway_runs() {
         }
     })
     .await;
+    gateway.until_numbers_say("gateway_connections_total{outcome=\"Unreachable\"} 1").await;
+    gateway.stop().await;
+}
+
+/// Waits until clients of that host reach one of these.
+async fn until_reached(gateway: &Gateway, host: &str, one_of: &[&str]) {
+    eventually(&format!("one of {one_of:?} is reached"), PATIENCE, || async {
+        let mut stream = gateway.connect(host).await.map_err(|error| error.to_string())?;
+        let reached = ask(&mut stream).await.map_err(|error| error.to_string())?;
+        if one_of.contains(&reached.as_str()) { Ok(()) } else { Err(reached) }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn replicas_of_each_cluster_take_turns_also_when_clients_come_to_two_in_turn() {
+    let gateway = Gateway::start(Config::default()).await;
+    let mut hosts = Vec::new();
+    for name in ["first", "second"] {
+        let host = gateway.cluster(name).await;
+        let (one, other) = (format!("{name}-one"), format!("{name}-other"));
+        let addresses = [gateway.endpoint(&host, &one).await, gateway.endpoint(&host, &other).await];
+        gateway.replicas(name, &addresses);
+        until_reached(&gateway, &host, &[&one, &other]).await;
+        hosts.push(host);
+    }
+    let mut reached = BTreeSet::new();
+    for host in hosts.iter().chain(&hosts) {
+        reached.insert(gateway.who(host).await);
+    }
+    let all = ["first-one", "first-other", "second-one", "second-other"];
+    assert_eq!(reached, all.map(str::to_owned).into());
+    gateway.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn replica_that_does_not_answer_is_left_for_the_next_and_not_for_ever() {
+    let dial_timeout = config::Duration(Duration::from_millis(200));
+    let gateway = Gateway::start(Config { dial_timeout, ..Config::default() }).await;
+    let host = gateway.cluster("first").await;
+    let alive = gateway.endpoint(&host, "alive").await;
+    let (refusing, silent) = ("127.0.0.1:1".parse().unwrap(), SILENT.parse().unwrap());
+    gateway.replicas("first", &[refusing, silent, alive]);
+    until_reached(&gateway, &host, &["alive"]).await;
+    for _ in 0..3 {
+        assert_eq!(gateway.who(&host).await, "alive", "whoever's turn it is");
+    }
+    // Three are tried. Of four turns, one ends before the only one that answers.
+    gateway.replicas("first", &[silent, refusing, silent, alive]);
+    let error = eventually("nobody answers", PATIENCE, || async {
+        match gateway.connect(&host).await {
+            Ok(_) => Err("somebody does"),
+            Err(error) => Ok(error.to_string()),
+        }
+    })
+    .await;
+    assert!(error.contains("InternalError"), "{error}");
     gateway.until_numbers_say("gateway_connections_total{outcome=\"Unreachable\"} 1").await;
     gateway.stop().await;
 }

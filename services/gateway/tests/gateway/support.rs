@@ -5,7 +5,11 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use pilothouse_gateway::{Config, Deps, Direct, Handle, Listener, MANAGEMENT, Management, Reach, Service};
+use futures::FutureExt;
+use futures::future::{BoxFuture, pending};
+use pilothouse_gateway::{
+    Config, Deps, Dial, Direct, Handle, Listener, MANAGEMENT, Management, Reach, Service, Stream,
+};
 use pilothouse_http::Health;
 use pilothouse_pki::{Authority, AuthorityRequest, LeafRequest, Subject};
 use pilothouse_runtime::{Clock, OnExit, Reason, Shutdown, Tasks};
@@ -14,7 +18,7 @@ use prometheus_client::registry::Registry;
 use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::{TlsAcceptor, TlsConnector, client::TlsStream};
@@ -32,10 +36,24 @@ pub(crate) struct Gateway {
     /// Everywhere it listens, as configured.
     pub(crate) addresses: Vec<SocketAddr>,
     pub(crate) handle: Handle,
+    pub(crate) health: Health,
     registry: Registry,
     shutdown: Shutdown,
     tasks: Tasks,
     authority: Authority,
+}
+
+/// An address that swallows whatever is sent there.
+pub(crate) const SILENT: &str = "127.0.0.1:2";
+
+/// To everybody there is a way, but to that address.
+#[derive(Debug)]
+struct Wires;
+
+impl Dial for Wires {
+    fn dial(&self, address: SocketAddr) -> BoxFuture<'_, io::Result<Stream>> {
+        if address == SILENT.parse().unwrap() { pending().boxed() } else { Direct.dial(address) }
+    }
 }
 
 impl Gateway {
@@ -47,22 +65,23 @@ impl Gateway {
         let management = |name: &str, api: &Api| Management {
             name: name.to_owned(),
             client: api.client(),
-            dialer: Arc::new(Direct),
+            dialer: Arc::new(Wires),
         };
+        let health = Health::new(shutdown.clone());
         let deps = Deps {
             management: vec![management(MANAGEMENT, &api), management("second", &second_api)],
             clock: Clock::system(),
-            health: Health::new(shutdown.clone()),
+            health: health.clone(),
             registry: &mut registry,
         };
         let listen = SocketAddr::from(([127, 0, 0, 1], 0));
         let service = Service::build(Config { listen, ..config }, deps).await.unwrap();
         let (address, handle) = (service.local_address(), service.handle());
-        let addresses = service.addresses().collect();
+        let addresses = handle.addresses();
         let tasks = Tasks::new("test", shutdown.clone());
         let own = shutdown.clone();
         tasks.spawn("gateway", OnExit::StopProcess, async move { Ok(service.run(own).await?) });
-        Self { api, second_api, address, addresses, handle, registry, shutdown, tasks, authority }
+        Self { api, second_api, address, addresses, handle, health, registry, shutdown, tasks, authority }
     }
 
     /// A cluster with an endpoint that answers every line with its own name, and a route to it.
@@ -81,6 +100,14 @@ impl Gateway {
 
     pub(crate) fn endpoints(&self, namespace: &str, address: SocketAddr) {
         self.api.endpoints(namespace, address);
+    }
+
+    /// Applies endpoints of the same service, in this order.
+    pub(crate) fn replicas(&self, namespace: &str, addresses: &[SocketAddr]) {
+        let subset = |address: &SocketAddr| json!({ "addresses": [{ "ip": address.ip() }], "ports": [{ "port": address.port() }] });
+        let mut endpoints = self.api.get("endpoints", namespace, "kube-apiserver");
+        endpoints["subsets"] = addresses.iter().map(subset).collect();
+        self.api.apply("endpoints", endpoints);
     }
 
     /// Changes a cluster's route.
