@@ -2,7 +2,8 @@
 //!
 //! Two parts of the system answer for names: every node for those inside its cluster, and the region for those of its
 //! clusters. What they know differs in everything; how they are asked does not, and is here: which messages are questions,
-//! how much of an answer fits into a datagram, how long somebody may be silent. The format of messages is hickory's.
+//! how much of an answer fits into a datagram, how long somebody may be silent, how much strangers may ask. The format of
+//! messages is hickory's.
 //!
 //! ```text
 //!   datagram, connection ──▶ Bound ──▶ message: a question? ──▶ Answers (whoever knows)
@@ -16,6 +17,7 @@
 mod answer;
 mod message;
 mod server;
+mod strangers;
 
 pub use answer::{Answer, Answers};
 pub use server::Bound;

@@ -98,8 +98,17 @@ impl Query {
         self.size.unwrap_or(SMALLEST).clamp(SMALLEST, LARGEST).into()
     }
 
+    /// That there is more to be said than what fits here, and nothing of it.
+    pub(crate) fn ask_by_connection(&self) -> Result<Vec<u8>, ProtoError> {
+        self.write(&Answer::only(ResponseCode::NoError), SMALLEST.into(), false)
+    }
+
     /// The answer as it is sent, no longer than `limit`. What does not fit is left out, and the client told so.
     pub(crate) fn reply(&self, answer: &Answer, limit: usize) -> Result<Vec<u8>, ProtoError> {
+        self.write(answer, limit, true)
+    }
+
+    fn write(&self, answer: &Answer, limit: usize, whole: bool) -> Result<Vec<u8>, ProtoError> {
         let mut edns = self.size.map(|_| Edns::new());
         let mut limit = limit;
         if let Some(edns) = &mut edns {
@@ -125,7 +134,7 @@ impl Query {
         }
         let mut metadata = Metadata::new(self.id, MessageType::Response, OpCode::Query);
         metadata.authoritative = answer.authoritative;
-        metadata.truncation = !complete;
+        metadata.truncation = !complete || !whole;
         metadata.recursion_desired = self.recursion_desired;
         metadata.response_code = answer.code;
         let counts = HeaderCounts { queries: 1, answers, authorities, additionals };

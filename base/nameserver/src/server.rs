@@ -15,6 +15,7 @@ use tracing::{debug, warn};
 
 use crate::answer::{Answer, Answers};
 use crate::message::{OVER_TCP, Query};
+use crate::strangers::{Origins, Questions};
 
 #[cfg(test)]
 mod tests;
@@ -24,6 +25,8 @@ const CONNECTIONS: usize = 256;
 const SILENCE: Duration = Duration::from_secs(10);
 /// How long to rest when the system is out of something.
 const EXHAUSTED: Duration = Duration::from_millis(100);
+/// How long a stranger may go on asking over one connection.
+const LIFETIME: Duration = Duration::from_secs(60);
 /// The largest question.
 const LARGEST: usize = 4096;
 /// How often another free port is tried: one that is free for connections may be taken for datagrams.
@@ -40,6 +43,24 @@ pub struct Bound {
 #[derive(Clone)]
 struct Server<A> {
     answers: A,
+    /// Where those who ask are strangers.
+    strangers: Option<Strangers>,
+}
+
+/// What they are held to.
+#[derive(Clone)]
+struct Strangers {
+    origins: Origins,
+    lifetime: Duration,
+}
+
+/// How a question came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum By {
+    Connection,
+    Datagram,
+    /// The same, after too many others.
+    TooMany,
 }
 
 // === impl Bound ===
@@ -76,10 +97,19 @@ impl Bound {
         self.connections.local_addr()
     }
 
-    /// Answers until shutdown.
+    /// Answers until shutdown, whoever asks.
     pub fn start<A: Answers>(self, answers: A, tasks: &Tasks) {
+        self.serve(Server { answers, strangers: None }, tasks);
+    }
+
+    /// The same where anybody may ask, and nobody as much as they like.
+    pub fn start_for_strangers<A: Answers>(self, answers: A, tasks: &Tasks) {
+        let strangers = Strangers { origins: Origins::default(), lifetime: LIFETIME };
+        self.serve(Server { answers, strangers: Some(strangers) }, tasks);
+    }
+
+    fn serve<A: Answers>(self, server: Server<A>, tasks: &Tasks) {
         let Self { datagrams, connections } = self;
-        let server = Server { answers };
         let (answering, shutdown) = (server.clone(), tasks.shutdown().clone());
         tasks.spawn("dns", OnExit::StopProcess, async move {
             tokio::select! {
@@ -104,10 +134,13 @@ impl Bound {
 impl<A: Answers> Server<A> {
     async fn answer_datagrams(&self, socket: &UdpSocket) {
         let mut buffer = vec![0; LARGEST];
+        let mut questions = self.strangers.is_some().then(Questions::default);
         loop {
             match socket.recv_from(&mut buffer).await {
                 Ok((length, client)) => {
-                    if let Some(reply) = self.reply(&buffer[..length], client.ip(), None) {
+                    let admitted = questions.as_mut().is_none_or(|questions| questions.admit(client.ip()));
+                    let by = if admitted { By::Datagram } else { By::TooMany };
+                    if let Some(reply) = self.reply(&buffer[..length], client.ip(), by) {
                         // Whoever asked may be gone.
                         let _ = socket.send_to(&reply, client).await;
                     }
@@ -127,12 +160,26 @@ impl<A: Answers> Server<A> {
             let Ok(place) = places.clone().acquire_owned().await else { return };
             match listener.accept().await {
                 Ok((stream, client)) => {
+                    let origin =
+                        self.strangers.as_ref().map(|strangers| strangers.origins.enter(client.ip()));
+                    if matches!(origin, Some(None)) {
+                        debug!(%client, "too many connections from there that ask for names");
+                        continue;
+                    }
                     let server = self.clone();
                     tasks.spawn("dns-connection", OnExit::Expendable, async move {
-                        if let Err(error) = server.answer_connection(stream, client.ip()).await {
+                        let answered = server.answer_connection(stream, client.ip());
+                        let answered = match &server.strangers {
+                            Some(strangers) => {
+                                let answered = timeout(strangers.lifetime, answered).await;
+                                answered.unwrap_or_else(|late| Err(late.into()))
+                            }
+                            None => answered.await,
+                        };
+                        if let Err(error) = answered {
                             debug!(%client, %error, "somebody stopped asking for names");
                         }
-                        drop(place);
+                        drop((place, origin));
                         Ok(())
                     });
                 }
@@ -150,7 +197,7 @@ impl<A: Answers> Server<A> {
             let length = timeout(SILENCE, stream.read_u16()).await??;
             question.resize(usize::from(length), 0);
             timeout(SILENCE, stream.read_exact(&mut question)).await??;
-            let Some(reply) = self.reply(&question, client, Some(OVER_TCP)) else { return Ok(()) };
+            let Some(reply) = self.reply(&question, client, By::Connection) else { return Ok(()) };
             let length = u16::try_from(reply.len()).map_err(io::Error::other)?;
             let framed = [&length.to_be_bytes(), reply.as_slice()].concat();
             timeout(SILENCE, stream.write_all(&framed)).await??;
@@ -158,15 +205,17 @@ impl<A: Answers> Server<A> {
     }
 
     /// What is sent back to a message.
-    fn reply(&self, message: &[u8], client: IpAddr, limit: Option<usize>) -> Option<Vec<u8>> {
+    fn reply(&self, message: &[u8], client: IpAddr, by: By) -> Option<Vec<u8>> {
         let reply = match Query::read(message) {
+            Ok(query) if by == By::TooMany => query.ask_by_connection().map(Some),
             Ok(query) => {
                 let answer = if query.is_of_internet() {
                     self.answers.answer(&query.question, client)
                 } else {
                     Answer::only(ResponseCode::Refused)
                 };
-                query.reply(&answer, limit.unwrap_or_else(|| query.datagram())).map(Some)
+                let limit = if by == By::Connection { OVER_TCP } else { query.datagram() };
+                query.reply(&answer, limit).map(Some)
             }
             Err(unreadable) => unreadable.reply(),
         };

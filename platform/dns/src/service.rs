@@ -112,7 +112,7 @@ impl Service {
             }
             Ok(())
         });
-        bound.start(names, &tasks);
+        bound.start_for_strangers(names, &tasks);
         info!(address = %local_address, "answering for names");
         shutdown.requested().await;
         tasks.drain(DRAIN).await?;
