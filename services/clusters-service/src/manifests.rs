@@ -17,7 +17,7 @@
 //! feeds back single fields of the objects in it.
 //!
 //! These functions are pure: the same records give the same bundles, and a bundle that differs from what Maestro has is
-//! an update.
+//! an update. An update is marked with its number (`mark`), which is no difference.
 
 use std::collections::BTreeMap;
 
@@ -39,6 +39,7 @@ mod credential;
 mod hosted_cluster;
 mod left_behind;
 mod managed_cluster;
+pub(crate) mod mark;
 mod node_pool;
 mod probe;
 mod secrets;
@@ -259,8 +260,8 @@ fn nested(
         name: name.to_owned(),
         namespace: shard.work_namespace.clone(),
     };
-    let paths = vec![path(STATUS_FEEDBACK, ".status"), path(GENERATION_FEEDBACK, ".metadata.generation")];
-    let config = config(identifier, paths);
+    // Nothing but this: people and programs take whatever is fed back of a work for its status.
+    let config = config(identifier, vec![path(STATUS_FEEDBACK, ".status")]);
     Ok(work(name, cluster, origin, shard, vec![serde_json::to_value(inner)?], vec![config]))
 }
 

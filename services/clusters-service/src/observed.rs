@@ -2,13 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use pilothouse_crds::{ConditionStatus, ManifestCondition, ManifestWorkStatus, find_condition};
+use pilothouse_crds::{
+    ConditionStatus, ManifestCondition, ManifestWorkStatus, find_condition, is_condition_true,
+};
 use pilothouse_maestro_api::{BundleStatus, ManifestBundle, ResourceBundle, feedback};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::manifests::{GENERATION_FEEDBACK, OBSERVED_GENERATION_FEEDBACK, STATUS_FEEDBACK};
+use crate::manifests::{GENERATION_FEEDBACK, OBSERVED_GENERATION_FEEDBACK, STATUS_FEEDBACK, mark};
 
 /// A bundle as Maestro has it.
 #[derive(Clone, Debug, Default)]
@@ -73,21 +75,16 @@ impl Bundle {
         else {
             return Report::default();
         };
-        let applied = find_condition(&work.conditions, "Applied");
+        let manifests = &work.resource_status.manifests;
+        let problem = manifests.iter().find_map(manifest_problem);
         // The outer agent has written the work; the inner one may still be talking about what the work was before.
-        let asked = status.resource_status.first().and_then(|work| feedback(work, GENERATION_FEEDBACK));
-        let observed = applied.and_then(|condition| condition.observed_generation);
-        if asked.as_ref().and_then(Value::as_i64).zip(observed).is_some_and(|(asked, seen)| seen < asked) {
-            return Report::default();
+        let seen = manifests.iter().find_map(|manifest| feedback(manifest, mark::FEEDBACK));
+        if mark::read(&self.content).is_some_and(|posted| seen.is_none_or(|seen| seen != posted)) {
+            return Report { problem, ..Report::default() };
         }
-        let problem = work.resource_status.manifests.iter().find_map(manifest_problem);
-        let mut report = Report {
-            applied: applied.is_some_and(|condition| condition.status == ConditionStatus::True),
-            problem,
-            ..Report::default()
-        };
-        let object = work.resource_status.manifests.iter().find(|found| found.resource_meta.kind == kind);
-        if let Some(object) = object {
+        let applied = is_condition_true(&work.conditions, "Applied");
+        let mut report = Report { applied, problem, ..Report::default() };
+        if let Some(object) = manifests.iter().find(|found| found.resource_meta.kind == kind) {
             report.take_values(object);
         }
         report

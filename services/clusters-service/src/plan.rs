@@ -13,7 +13,7 @@ use pilothouse_maestro_api::Work;
 use secrecy::SecretString;
 
 use crate::config::{Config, Deadlines, Shard};
-use crate::manifests::{self, NotWritten, Settings};
+use crate::manifests::{self, NotWritten, Settings, mark};
 use crate::observed::Bundle;
 use crate::record::{ClusterRecord, CredentialRecord, NodePoolRecord};
 
@@ -148,15 +148,19 @@ impl Plan {
 impl World<'_> {
     /// Posts a work, unless Maestro has it just so. Answers what Maestro has, once it has that: what it knows of a bundle
     /// that is about to be another says nothing about the one that is wanted.
-    fn ensure(&self, plan: &mut Plan, work: Work) -> Option<&Bundle> {
+    fn ensure(&self, plan: &mut Plan, mut work: Work) -> Option<&Bundle> {
         let Some(bundle) = self.bundles.get(&work.name) else {
             plan.actions.push(Action::Create(Box::new(work)));
             return None;
         };
+        if let Some(posted) = mark::read(&bundle.content) {
+            mark::replace(&mut work.bundle, posted);
+        }
         // It comes back once it is gone.
         if bundle.deleting || bundle.content == work.bundle {
             return Some(bundle);
         }
+        mark::replace(&mut work.bundle, &bundle.version.saturating_add(1).to_string());
         plan.actions.push(Action::Update(Box::new(work), bundle.version));
         None
     }

@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 
 use super::{
     GENERATION_FEEDBACK, HOSTED_CLUSTER_CONDITIONS, Names, NotWritten, OBSERVED_GENERATION_FEEDBACK,
-    Settings, VERSION_FEEDBACK, VERSION_STATE_FEEDBACK, authentication, condition_paths, config, metadata,
-    path, settings,
+    Settings, VERSION_FEEDBACK, VERSION_STATE_FEEDBACK, authentication, condition_paths, config, mark,
+    metadata, path, settings,
 };
 use crate::record::ClusterRecord;
 
@@ -55,6 +55,7 @@ pub(super) fn manifest(
         namespace: Some(names.namespace.clone()),
         ..metadata(&names.hosted_cluster, record, record.latest_origin())
     };
+    mark::put(&mut hosted_cluster.metadata.annotations);
     if let Some(payload) = cluster.properties.get(properties::PAYLOAD) {
         let annotations = hosted_cluster.metadata.annotations.get_or_insert_default();
         annotations.insert(PAYLOAD_ANNOTATION.to_owned(), payload.clone());
@@ -93,6 +94,7 @@ pub(super) fn feedback(names: &Names) -> Vec<ManifestConfig> {
     paths.push(path(VERSION_STATE_FEEDBACK, ".status.version.history[0].state"));
     paths.push(path(GENERATION_FEEDBACK, ".metadata.generation"));
     paths.push(path(OBSERVED_GENERATION_FEEDBACK, ".status.version.observedGeneration"));
+    paths.push(mark::feedback());
     vec![
         config(identifier("", "namespaces", &names.namespace, ""), Vec::new()),
         config(identifier("", "secrets", "*", &names.namespace), Vec::new()),

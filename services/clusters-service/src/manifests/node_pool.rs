@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::{
     GENERATION_FEEDBACK, NODE_POOL_CONDITIONS, Names, NotWritten, OBSERVED_GENERATION_FEEDBACK, Settings,
-    VERSION_FEEDBACK, condition_paths, config, metadata, path, settings,
+    VERSION_FEEDBACK, condition_paths, config, mark, metadata, path, settings,
 };
 use crate::record::{ClusterRecord, NodePoolRecord};
 
@@ -59,6 +59,7 @@ pub(super) fn manifest(
         namespace: Some(names.namespace.clone()),
         ..metadata(&name, cluster, record.latest_origin())
     };
+    mark::put(&mut node_pool.metadata.annotations);
     serde_json::to_value(node_pool)
 }
 
@@ -73,6 +74,7 @@ pub(super) fn feedback(record: &NodePoolRecord, names: &Names) -> Vec<ManifestCo
     paths.push(path(GENERATION_FEEDBACK, ".metadata.generation"));
     let observed = r#".status.conditions[?(@.type=="Ready")].observedGeneration"#;
     paths.push(path(OBSERVED_GENERATION_FEEDBACK, observed));
+    paths.push(mark::feedback());
     let identifier = ResourceIdentifier {
         group: "hypershift.openshift.io".to_owned(),
         resource: "nodepools".to_owned(),

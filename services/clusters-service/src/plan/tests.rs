@@ -14,6 +14,7 @@ use crate::record::{Deletion, Origin};
 
 mod credentials;
 mod deadlines;
+mod marks;
 
 /// A world in which actions do what they should at once, and reports are those of a cluster that works.
 struct Model {
@@ -23,6 +24,7 @@ struct Model {
     node_pools: Vec<NodePoolRecord>,
     credentials: Vec<CredentialRecord>,
     bundles: BTreeMap<String, Bundle>,
+    lost: Option<&'static str>,
     now: Timestamp,
     done: Vec<String>,
 }
@@ -55,6 +57,7 @@ impl Model {
             node_pools: vec![NodePoolRecord::new(pool, Origin::default())],
             credentials: Vec::new(),
             bundles: BTreeMap::new(),
+            lost: None,
             config,
             now,
             done: Vec::new(),
@@ -69,7 +72,7 @@ impl Model {
             bundles: &self.bundles,
             missing: &[],
             shard: &self.config.shards[0],
-            lost: None,
+            lost: self.lost,
             settings: &self.settings,
             config: &self.config,
             deadlines: &self.config.deadlines,
@@ -111,13 +114,8 @@ impl Model {
         match action {
             Action::PrepareCloud => self.cluster.cloud_prepared = true,
             Action::RestoreCloud => {}
-            Action::Create(work) | Action::Update(work, _) => {
-                let report = works(&work.bundle.manifests[0]);
-                let status = serde_json::from_value(report).unwrap();
-                let bundle =
-                    Bundle { version: 1, deleting: false, content: work.bundle, status: Some(status) };
-                self.bundles.insert(name, bundle);
-            }
+            Action::Create(work) => self.post(*work, 1),
+            Action::Update(work, before) => self.post(*work, before + 1),
             Action::DeleteBundle(_) => drop(self.bundles.remove(&name)),
             Action::RemoveNodePool(index) => drop(self.node_pools.remove(index)),
             Action::RemoveCredential(index) => drop(self.credentials.remove(index)),
@@ -125,6 +123,32 @@ impl Model {
             // The record is gone; the model ends by having nothing more to do.
             Action::RemoveCluster => self.cluster.deletion = None,
         }
+    }
+
+    fn post(&mut self, work: Work, version: i32) {
+        let report = works(&work.bundle.manifests[0]);
+        let bundle = Bundle { version, deleting: false, content: work.bundle, status: None };
+        self.bundles.insert(work.name.clone(), bundle);
+        self.report(&work.name, report);
+    }
+
+    /// The agents report on a bundle as it is now.
+    fn report(&mut self, name: &str, report: Value) {
+        let version = self.bundles[name].version;
+        self.report_of(name, version, report);
+    }
+
+    /// The same, but what the inner agent has seen is what an earlier version of the bundle asked for.
+    fn report_of(&mut self, name: &str, version: i32, mut report: Value) {
+        let raw = &mut report["resourceStatus"][0]["statusFeedback"]["values"][0]["fieldValue"]["jsonRaw"];
+        let mut inner: Value = serde_json::from_str(raw.as_str().unwrap()).unwrap();
+        let values = inner.pointer_mut("/resourceStatus/manifests/0/statusFeedback/values");
+        if let Some(values) = values.and_then(Value::as_array_mut) {
+            let mark = json!({"type": "String", "string": version.to_string()});
+            values.push(json!({"name": mark::FEEDBACK, "fieldValue": mark}));
+        }
+        *raw = json!(inner.to_string());
+        self.bundles.get_mut(name).unwrap().status = Some(serde_json::from_value(report).unwrap());
     }
 }
 
@@ -140,7 +164,8 @@ fn works(manifest: &Value) -> Value {
         let number = json!({"name": "Replicas", "fieldValue": {"type": "Integer", "integer": 2}});
         json!({"conditions": [condition("Applied")], "resourceStatus": {"manifests": [{
             "resourceMeta": {"kind": kind}, "conditions": [],
-            "statusFeedback": {"values": [text("Available-Status"), text("Ready-Status"), number]}}]}})
+            "statusFeedback": {"values": [text("Available-Status"), text("Ready-Status"),
+                                          text("ValidOIDCConfiguration-Status"), number]}}]}})
     };
     json!({"conditions": [condition("Applied")], "resourceStatus": [{"resourceMeta": {}, "conditions": [],
         "statusFeedback": {"values": [
@@ -187,25 +212,34 @@ fn a_converged_world_asks_for_nothing() {
     assert_eq!(plan.look_again, None);
 }
 
-/// The agents' report on the model's pool: what is asked of the work and of the pool inside, and what of it was seen.
-fn scaled(work: (i64, i64), pool: (i64, i64), replicas: i64) -> Value {
-    let mut applied = json!({"type": "Applied", "status": "True", "reason": "", "message": "",
-                             "lastTransitionTime": "2026-01-01T00:00:00Z", "observedGeneration": work.1});
-    let number =
-        |name: &str, value: i64| json!({"name": name, "fieldValue": {"type": "Integer", "integer": value}});
-    let ready = json!({"name": "Ready-Status", "fieldValue": {"type": "String", "string": "True"}});
-    let values = json!([
-        ready,
-        number("Replicas", replicas),
-        number("Generation", pool.0),
-        number("ObservedGeneration", pool.1)
-    ]);
-    let inner = json!({"conditions": [applied.clone()], "resourceStatus": {"manifests": [
-        {"resourceMeta": {"kind": "NodePool"}, "conditions": [], "statusFeedback": {"values": values}}]}});
+fn text(name: &str, value: &str) -> Value {
+    json!({"name": name, "fieldValue": {"type": "String", "string": value}})
+}
+
+fn number(name: &str, value: i64) -> Value {
+    json!({"name": name, "fieldValue": {"type": "Integer", "integer": value}})
+}
+
+/// The agents' report on the object of a kind, of which this was fed back.
+fn nested(kind: &str, values: &[Value]) -> Value {
+    let applied = json!({"type": "Applied", "status": "True", "reason": "", "message": "",
+                         "lastTransitionTime": "2026-01-01T00:00:00Z"});
+    let inner = json!({"conditions": [applied], "resourceStatus": {"manifests": [
+        {"resourceMeta": {"kind": kind}, "conditions": [], "statusFeedback": {"values": values}}]}});
     let raw = json!({"name": "status", "fieldValue": {"type": "JsonRaw", "jsonRaw": inner.to_string()}});
-    applied["observedGeneration"] = json!(1);
     json!({"conditions": [applied], "resourceStatus": [{"resourceMeta": {}, "conditions": [],
-        "statusFeedback": {"values": [raw, number("Generation", work.0)]}}]})
+        "statusFeedback": {"values": [raw]}}]})
+}
+
+/// On the model's pool: what is asked of it, what of that was seen, and what it has.
+fn scaled(generation: i64, observed: i64, replicas: i64) -> Value {
+    let values = [
+        text("Ready-Status", "True"),
+        number("Replicas", replicas),
+        number("Generation", generation),
+        number("ObservedGeneration", observed),
+    ];
+    nested("NodePool", &values)
 }
 
 #[test]
@@ -225,13 +259,15 @@ fn a_changed_pool_is_ready_when_the_change_was_seen_at_every_level() {
         }
     }
     let name = manifests::node_pool_work_name(&model.cluster.cluster.id, &"workers".parse().unwrap());
-    for (report, expected) in [
-        (scaled((3, 1), (1, 1), 2), NodePoolStateValue::Updating),
-        (scaled((3, 3), (3, 1), 2), NodePoolStateValue::Updating),
-        (scaled((3, 3), (3, 3), 3), NodePoolStateValue::Updating),
-        (scaled((3, 3), (3, 3), 2), NodePoolStateValue::Ready),
+    assert_eq!(model.bundles[&name].version, 3);
+    for (version, report, expected) in [
+        (1, scaled(1, 1, 2), NodePoolStateValue::Updating),
+        (2, scaled(2, 2, 2), NodePoolStateValue::Updating),
+        (3, scaled(3, 1, 2), NodePoolStateValue::Updating),
+        (3, scaled(3, 3, 3), NodePoolStateValue::Updating),
+        (3, scaled(3, 3, 2), NodePoolStateValue::Ready),
     ] {
-        model.bundles.get_mut(&name).unwrap().status = Some(serde_json::from_value(report.clone()).unwrap());
+        model.report_of(&name, version, report.clone());
         let plan = model.plan();
         assert_eq!(plan.actions, []);
         assert_eq!(plan.node_pools[0].node_pool.status.state.value, expected, "{report}");
@@ -270,26 +306,16 @@ fn what_reads_differently_is_updated_at_the_version_that_was_read() {
     );
 }
 
-/// The agents' report on the model's `HostedCluster`: what is asked of it, what of that was seen, and what it runs.
+/// On the model's `HostedCluster`: what is asked of it, what of that was seen, and what it runs.
 fn hosted(generation: i64, observed: i64, version: &str, state: &str) -> Value {
-    let text =
-        |name: &str, value: &str| json!({"name": name, "fieldValue": {"type": "String", "string": value}});
-    let number =
-        |name: &str, value: i64| json!({"name": name, "fieldValue": {"type": "Integer", "integer": value}});
-    let values = json!([
+    let values = [
         text("Available-Status", "True"),
         text("Version", version),
         text("VersionState", state),
         number("Generation", generation),
-        number("ObservedGeneration", observed)
-    ]);
-    let applied = json!({"type": "Applied", "status": "True", "reason": "", "message": "",
-                         "lastTransitionTime": "2026-01-01T00:00:00Z"});
-    let inner = json!({"conditions": [applied], "resourceStatus": {"manifests": [
-        {"resourceMeta": {"kind": "HostedCluster"}, "conditions": [], "statusFeedback": {"values": values}}]}});
-    let raw = json!({"name": "status", "fieldValue": {"type": "JsonRaw", "jsonRaw": inner.to_string()}});
-    json!({"conditions": [applied], "resourceStatus": [{"resourceMeta": {}, "conditions": [],
-        "statusFeedback": {"values": [raw]}}]})
+        number("ObservedGeneration", observed),
+    ];
+    nested("HostedCluster", &values)
 }
 
 /// The object of a kind in the bundle of a work.
@@ -327,7 +353,7 @@ fn a_changed_cluster_is_ready_when_the_change_was_seen_and_its_version_runs() {
         (hosted(2, 2, "4.20.8", "Partial"), ClusterState::Updating, "version 4.20.8 is Partial"),
         (hosted(2, 2, "4.20.8", "Completed"), ClusterState::Ready, "answers"),
     ] {
-        model.bundles.get_mut(&id).unwrap().status = Some(serde_json::from_value(report).unwrap());
+        model.report(&id, report);
         let plan = model.plan();
         assert_eq!(plan.actions, []);
         assert_eq!(plan.cluster.cluster.state, expected, "{:?}", plan.cluster.cluster.status);
@@ -347,7 +373,7 @@ fn a_change_of_a_cluster_that_takes_too_long_fails_and_stays_failed_until_it_is_
         let plan = model.plan();
         model.cluster = plan.cluster;
         plan.actions.into_iter().for_each(|action| model.act(action));
-        model.bundles.get_mut(&id).unwrap().status = Some(serde_json::from_value(report).unwrap());
+        model.report(&id, report);
         model.settle();
         (model.cluster.cluster.state, model.cluster.cluster.status.provision_error_code.clone())
     };

@@ -159,7 +159,7 @@ impl Maestro {
     /// Whether there is such a work.
     fn set_status(&self, name: &str, status: Value) -> bool {
         let mut bundles = self.bundles.lock().unwrap();
-        bundles.get_mut(name).map(|bundle| bundle.status = Some(status)).is_some()
+        bundles.get_mut(name).map(|bundle| bundle.status = Some(with_mark(status, bundle))).is_some()
     }
 
     /// The agent has removed everything of a work whose deletion was asked for.
@@ -246,18 +246,38 @@ fn all_is_well(bundle: &Bundle) -> Value {
             let inner = manifest["spec"]["workload"]["manifests"].as_array().unwrap();
             let last = inner.last().unwrap();
             match last["kind"].as_str().unwrap() {
-                "HostedCluster" => hosted_cluster_report("True"),
+                "HostedCluster" if last["spec"]["configuration"].is_null() => hosted_cluster_report("True"),
+                "HostedCluster" => issuer_report("True", "the API server was told to believe the issuer"),
                 // Tests say themselves what becomes of these.
                 "CertificateSigningRequestApproval" | "CertificateRevocationRequest" => json!({}),
                 _ => {
                     let spec = &last["spec"];
-                    let count = spec["replicas"].as_i64().or_else(|| spec["autoScaling"]["min"].as_i64());
+                    // The load asks for as much as there may be.
+                    let count = spec["replicas"].as_i64().or_else(|| spec["autoScaling"]["max"].as_i64());
                     node_pool_report("True", count.unwrap())
                 }
             }
         }
         other => panic!("{other}"),
     }
+}
+
+/// Feeds back the mark of the object that a work is about, as an agent does that has seen the work as it is now.
+fn with_mark(mut status: Value, bundle: &Bundle) -> Value {
+    let objects = bundle.bundle.manifests[0]["spec"]["workload"]["manifests"].as_array();
+    let object = objects.and_then(|objects| objects.last()).unwrap_or(&Value::Null);
+    let Some(mark) = object["metadata"]["annotations"]["pilothouse.dev/bundle-version"].as_str() else {
+        return status;
+    };
+    let path = "/resourceStatus/0/statusFeedback/values/0/fieldValue/jsonRaw";
+    if let Some(raw) = status.pointer_mut(path) {
+        let mut inner: Value = serde_json::from_str(raw.as_str().unwrap()).unwrap();
+        let objects = inner["resourceStatus"]["manifests"].as_array_mut().unwrap();
+        let values = &mut objects.last_mut().unwrap()["statusFeedback"]["values"];
+        values.as_array_mut().unwrap().push(text("BundleVersion", mark));
+        *raw = json!(inner.to_string());
+    }
+    status
 }
 
 pub(crate) fn condition(kind: &str, status: &str, message: &str) -> Value {
@@ -298,6 +318,18 @@ fn wrapped(objects: &[(&str, &[Value])]) -> Value {
 }
 
 pub(crate) fn hosted_cluster_report(available: &str) -> Value {
+    nested("HostedCluster", &of_hosted_cluster(available))
+}
+
+/// The same of one that names an issuer of tokens, and whether its API server was told.
+pub(crate) fn issuer_report(believed: &str, message: &str) -> Value {
+    let mut values = of_hosted_cluster("True");
+    values.push(text("ValidOIDCConfiguration-Status", believed));
+    values.push(text("ValidOIDCConfiguration-Message", message));
+    nested("HostedCluster", &values)
+}
+
+fn of_hosted_cluster(available: &str) -> Vec<Value> {
     let mut values = vec![
         text("Available-Status", available),
         text("Available-Reason", "AsExpected"),
@@ -308,7 +340,7 @@ pub(crate) fn hosted_cluster_report(available: &str) -> Value {
         values.push(text("Endpoint-Host", "api.first.pilothouse.test"));
         values.push(number("Endpoint-Port", 9443));
     }
-    nested("HostedCluster", &values)
+    values
 }
 
 pub(crate) fn refused_release_report() -> Value {
