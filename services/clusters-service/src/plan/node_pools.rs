@@ -1,7 +1,7 @@
 //! The node pools of a cluster that is to stay.
 
 use pilothouse_arm::Failure;
-use pilothouse_clusters_service_api::NodePoolStateValue;
+use pilothouse_clusters_service_api::{NodePool, NodePoolStateValue};
 
 use super::{Action, Plan, World, plus};
 use crate::manifests::{self, NotWritten, VERSION_FEEDBACK};
@@ -10,6 +10,13 @@ use crate::record::NodePoolRecord;
 
 /// What a `NodePool` that will never work says of itself.
 const FATAL: [&str; 3] = ["ValidReleaseImage", "SupportedVersionSkew", "ValidPlatformConfig"];
+
+/// How many nodes there are to be: how many of these is decided below, by the load, and known from what is reported.
+#[derive(Clone, Copy)]
+struct Wanted {
+    fewest: u32,
+    most: u32,
+}
 
 /// Before there is a namespace for them.
 pub(super) fn wait_for_cluster(world: &World<'_>, plan: &mut Plan) {
@@ -65,9 +72,7 @@ pub(super) fn plan(world: &World<'_>, plan: &mut Plan, has_namespace: bool) -> R
 
 /// What the report means for the pool's state; answers when to look again by the clock.
 fn judge(world: &World<'_>, record: &mut NodePoolRecord, report: &Report) -> Option<jiff::Timestamp> {
-    // Nobody scales here yet: a pool that is left to scaling keeps its fewest nodes.
-    let fewest = record.node_pool.autoscaling.map(|scaling| scaling.min_replica);
-    let wanted = record.node_pool.replicas.or(fewest).unwrap_or_default();
+    let wanted = Wanted::of(&record.node_pool);
     if let Some(replicas) = report.number("Replicas") {
         record.node_pool.status.current_replicas = u32::try_from(replicas).unwrap_or_default();
     }
@@ -75,14 +80,8 @@ fn judge(world: &World<'_>, record: &mut NodePoolRecord, report: &Report) -> Opt
     // Until it was changed a pool has one version, and there is nothing to compare.
     let version = record.node_pool.version.number().filter(|_| record.update.is_some());
     let behind = version.zip(report.text(VERSION_FEEDBACK)).is_some_and(|(wanted, found)| wanted != found);
-    if report.is_current() && report.is_true("Ready") && current == wanted && !behind {
-        let message = match record.node_pool.autoscaling {
-            None => format!("{current} of {wanted} nodes are ready"),
-            Some(_) => {
-                format!("{current} nodes are ready; there is no autoscaler yet, the pool keeps its minimum")
-            }
-        };
-        record.enter(NodePoolStateValue::Ready, message, world.now);
+    if report.is_current() && report.is_true("Ready") && wanted.includes(current) && !behind {
+        record.enter(NodePoolStateValue::Ready, wanted.told(current), world.now);
         return None;
     }
     let mut waiting = world.waiting(waiting_for(report, current, wanted));
@@ -118,12 +117,35 @@ fn judge(world: &World<'_>, record: &mut NodePoolRecord, report: &Report) -> Opt
     None
 }
 
+impl Wanted {
+    fn of(node_pool: &NodePool) -> Self {
+        match (node_pool.replicas, node_pool.autoscaling) {
+            (None, Some(bounds)) => Self { fewest: bounds.min_replica, most: bounds.max_replica },
+            (replicas, _) => {
+                Self { fewest: replicas.unwrap_or_default(), most: replicas.unwrap_or_default() }
+            }
+        }
+    }
+
+    fn includes(self, nodes: u32) -> bool {
+        (self.fewest..=self.most).contains(&nodes)
+    }
+
+    fn told(self, ready: u32) -> String {
+        let Self { fewest, most } = self;
+        match fewest == most {
+            true => format!("{ready} of {fewest} nodes are ready"),
+            false => format!("{ready} nodes are ready, of {fewest} to {most} as the load asks for"),
+        }
+    }
+}
+
 /// What makes that it will never work, if anything does.
 fn fatal(report: &Report) -> Option<&'static str> {
     FATAL.into_iter().find(|condition| report.is_current() && report.is_false(condition))
 }
 
-fn waiting_for(report: &Report, current: u32, wanted: u32) -> String {
+fn waiting_for(report: &Report, current: u32, wanted: Wanted) -> String {
     if let Some(problem) = &report.problem {
         return format!("step 8: the manifests cannot be applied: {problem}");
     }
@@ -135,7 +157,7 @@ fn waiting_for(report: &Report, current: u32, wanted: u32) -> String {
     }
     let words = report.words("Ready").filter(|_| report.is_current());
     let words = words.unwrap_or_else(|| "it has not been looked at yet".to_owned());
-    format!("step 9: {current} of {wanted} nodes are ready; {words}")
+    format!("step 9: {}; {words}", wanted.told(current))
 }
 
 /// Says what a pool that is to go waits for; answers by when that should be over. Deletion has no other end: there is nothing

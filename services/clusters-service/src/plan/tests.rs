@@ -416,19 +416,40 @@ fn node_pools_take_their_drain_time_from_their_cluster_unless_they_have_one() {
 }
 
 #[test]
-fn a_pool_that_is_left_to_scaling_has_no_number_and_keeps_its_minimum() {
+fn a_pool_that_is_left_to_scaling_has_no_number_and_is_ready_with_any_between_its_bounds() {
     let mut model = Model::new();
     model.settle();
-    let autoscaling = Some(Autoscaling { min_replica: 2, max_replica: 5 });
+    let autoscaling = Some(Autoscaling { min_replica: 1, max_replica: 5 });
     let update = NodePoolUpdate { autoscaling, ..NodePoolUpdate::default() };
     model.node_pools[0].change(&update, &Origin::default(), model.now);
     model.settle();
     let pool = format!("{}-pool-workers", model.cluster.cluster.id);
     let spec = &manifest(&model, &pool, "NodePool")["spec"];
-    assert_eq!((spec.get("replicas"), &spec["autoScaling"]), (None, &json!({"min": 2, "max": 5})));
+    assert_eq!((spec.get("replicas"), &spec["autoScaling"]), (None, &json!({"min": 1, "max": 5})));
+    // Not yet settled when its time is up, it fails; with what the load asks for, it is ready all the same.
+    let unsettled = [text("Ready-Status", "False"), number("Replicas", 3)];
+    model.node_pools[0].enter(NodePoolStateValue::Updating, "", model.now);
+    model.report(&pool, nested("NodePool", &unsettled));
+    model.now = plus(model.now, model.config.deadlines.node_pool.0);
+    model.settle();
+    assert_eq!(model.node_pools[0].node_pool.status.state.value, NodePoolStateValue::Error);
+    for (nodes, expected) in [(0, NodePoolStateValue::Error), (3, NodePoolStateValue::Ready)] {
+        model.report(&pool, scaled(1, 1, nodes));
+        model.settle();
+        let status = &model.node_pools[0].node_pool.status;
+        assert_eq!(status.state.value, expected, "{status:?}");
+    }
+    let status = &model.node_pools[0].node_pool.status;
+    assert_eq!(status.message, "3 nodes are ready, of 1 to 5 as the load asks for");
+    assert_eq!(model.cluster.cluster.status.current_compute, 3);
+    model.report(
+        &pool,
+        nested("NodePool", &[text("Ready-Status", "False"), text("Ready-Message", "growing")]),
+    );
+    model.settle();
     let status = &model.node_pools[0].node_pool.status;
     assert_eq!(status.state.value, NodePoolStateValue::Ready, "{status:?}");
-    assert!(status.message.contains("no autoscaler yet"), "{status:?}");
+    assert!(status.message.contains("growing"), "{status:?}");
     let update = NodePoolUpdate { replicas: Some(2), ..NodePoolUpdate::default() };
     model.node_pools[0].change(&update, &Origin::default(), model.now);
     assert_eq!(

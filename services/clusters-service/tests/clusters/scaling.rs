@@ -1,7 +1,7 @@
 //! More nodes, and fewer.
 
 use pilothouse_clusters_service_api::{
-    ClusterState, NodePool, NodePoolStateValue, NodePoolUpdate, properties,
+    Autoscaling, ClusterState, NodePool, NodePoolStateValue, NodePoolUpdate, properties,
 };
 use pilothouse_http::{ClientBuilder, Context};
 use pilothouse_test_support::eventually;
@@ -70,6 +70,28 @@ async fn a_scaled_pool_is_ready_again_once_its_new_number_of_nodes_was_seen() {
     let updates = world.maestro.log().into_iter().filter(|line| line.starts_with("Update")).count();
     assert_eq!(updates, 1, "{:?}", world.maestro.log());
     assert_eq!(service.cluster(&pool.cluster_id).await.status.current_compute, 3);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pool_that_follows_the_load_is_ready_with_what_that_asks_for() {
+    let world = World::new().await;
+    let service = world.start().await;
+    let pool = pool(&world, &service).await;
+    let update = NodePoolUpdate {
+        autoscaling: Some(Autoscaling { min_replica: 1, max_replica: 5 }),
+        ..NodePoolUpdate::default()
+    };
+    service.client.node_pool_update(&context(), &pool.cluster_id, &pool.id, &update).await.unwrap();
+    let most = service.until_node_pool(&pool, NodePoolStateValue::Ready).await;
+    assert_eq!((most.replicas, most.status.current_replicas), (None, 5));
+    world.maestro.leave_agent();
+    world.maestro.report(&work(&pool), node_pool_report("True", 3));
+    eventually("the pool tells how many there are", PATIENCE, || async {
+        let found = service.until_node_pool(&pool, NodePoolStateValue::Ready).await;
+        let message = found.status.message;
+        if message.starts_with("3 nodes are ready, of 1 to 5") { Ok(()) } else { Err(message) }
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
