@@ -200,13 +200,6 @@ impl NodePools {
         if let Some(hosted) = &hosted {
             observed.versions = versions(&fleet::nodes(key, hosted));
         }
-        let mut next = diagnosis.next;
-        if let Some(hosted) = hosted.as_ref().filter(|_| observed.obstacle.is_none()) {
-            match self.follow_load(scene, &workers, hosted).await? {
-                Scaled::Changed => return Ok(Next::Done),
-                Scaled::Kept(then) => next = [next, then].into_iter().flatten().min(),
-            }
-        }
         let acted = match (release, &config, &made_of, &hosted) {
             (Ok(release), Ok(config), Some(made_of), Some(hosted)) if observed.obstacle.is_none() => {
                 // It was there before the cluster was available; if a cache lacks it, it is about to come.
@@ -245,11 +238,19 @@ impl NodePools {
         };
         observed.user_data = outcome.user_data;
         observed.join = outcome.join;
-        try_join!(
+        let (pool, ()) = try_join!(
             self.write_status(key, (*pool).clone(), &observed),
             self.report_machines(namespace, &members, &outcome.left),
         )?;
-        let next = [outcome.next, next].into_iter().flatten().min();
+        let mut next = [outcome.next, diagnosis.next].into_iter().flatten().min();
+        // Last: that all who were asked for are there is said before there are to be more of them.
+        if let Some(hosted) = hosted.as_ref().filter(|_| observed.obstacle.is_none()) {
+            let scene = Scene { key, cluster_key, cluster, pool: &pool, namespace: namespace.clone() };
+            match self.follow_load(&scene, &workers, hosted).await? {
+                Scaled::Changed => return Ok(Next::Done),
+                Scaled::Kept(then) => next = [next, then].into_iter().flatten().min(),
+            }
+        }
         Ok(next.map_or(Next::Done, Next::After))
     }
 
@@ -354,23 +355,25 @@ impl NodePools {
         }
     }
 
+    /// Answers the pool as it is then.
     async fn write_status(
         &self,
         key: &ObjectKey,
         mut pool: NodePool,
         observed: &Observed<'_>,
-    ) -> Result<(), Error> {
+    ) -> Result<NodePool, Error> {
         let status: NodePoolStatus = status::observe(&pool.status.clone().unwrap_or_default(), observed);
         if pool.status.as_ref() == Some(&status) {
-            return Ok(());
+            return Ok(pool);
         }
         let before = pool.status.replace(status);
-        self.pools(key)
+        let written = self
+            .pools(key)
             .replace_status(&key.name, &PostParams::default(), &pool)
             .await
             .map_err(|error| Error::management("change the status of", describe(key), error))?;
         self.events.pool_changed(&pool, before.as_ref());
-        Ok(())
+        Ok(written)
     }
 
     fn pools(&self, key: &ObjectKey) -> Api<NodePool> {

@@ -1,6 +1,7 @@
+use futures::StreamExt as _;
 use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod, Secret, ServiceAccount};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
-use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, WatchEvent, WatchParams};
 use kube::{Api, ResourceExt as _};
 use pilothouse_crds::{
     HostedCluster, HostedClusterSpec, Machine, NodePool, NodePoolStatus, Platform, PlatformType, Release,
@@ -434,6 +435,51 @@ async fn a_node_that_changes_in_place_stays_and_is_opened_again() {
     region.stop().await;
 }
 
+/// A pod that no node has room for.
+async fn wait_for_room(pods: &Api<Pod>, name: &str) {
+    let container =
+        json!({ "name": "c", "image": "busybox", "resources": { "requests": { "cpu": "1500m" } } });
+    create(pods, json!({ "metadata": { "name": name }, "spec": { "containers": [container] } })).await;
+    let waiting = json!({ "status": { "conditions": [{
+        "type": "PodScheduled", "status": "False", "reason": "Unschedulable",
+        "message": "0/1 nodes are available: 1 Insufficient cpu.",
+    }] } });
+    pods.patch_status(name, &PatchParams::default(), &Patch::Merge(waiting)).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_pool_that_grows_at_once_has_said_before_that_it_was_ready() {
+    let pool = json!({ "replicas": null, "autoScaling": { "min": 1, "max": 2 } });
+    let region = Region::with_pool(PlatformType::Azure, json!({}), pool).await;
+    region.eventually_there(&region.api::<Machine>(CONTROL_PLANE), "workers-0").await;
+    wait_for_room(&region.hosted_pods().await, "one").await;
+    let pools: Api<NodePool> = region.api(NAMESPACE);
+    let version = pools.get("workers").await.unwrap().resource_version().unwrap();
+    let mut changes = pools.watch(&WatchParams::default(), &version).await.unwrap().boxed();
+    // With the moment in which it is ready, its node has room for what waits.
+    let nodes = region.nodes().await;
+    let labels = json!({ "hypershift.openshift.io/nodePool": "workers" });
+    create(&nodes, json!({ "metadata": { "name": "workers-0", "labels": labels } })).await;
+    let joined = json!({ "status": {
+        "allocatable": { "cpu": "2", "memory": "8Gi", "pods": "10" },
+        "conditions": [{ "type": "Ready", "status": "True" }],
+    } });
+    nodes.patch_status("workers-0", &PatchParams::default(), &Patch::Merge(joined)).await.unwrap();
+    region.join_all(&["workers-1"]).await;
+    region.eventually_ready(2).await;
+    let mut ready_with = Vec::new();
+    while ready_with.last() != Some(&2) {
+        let WatchEvent::Modified(pool) = changes.next().await.unwrap().unwrap() else { continue };
+        let status = pool.status.unwrap_or_default();
+        let ready =
+            status.conditions.iter().any(|found| found.type_ == "Ready" && found.status.as_str() == "True");
+        ready_with.extend(ready.then_some(status.replicas));
+    }
+    ready_with.dedup();
+    assert_eq!(ready_with, [1, 2]);
+    region.stop().await;
+}
+
 #[tokio::test]
 async fn a_pool_follows_the_load_between_its_bounds() {
     let pool = json!({ "replicas": null, "autoScaling": { "min": 1, "max": 3 } });
@@ -449,14 +495,7 @@ async fn a_pool_follows_the_load_between_its_bounds() {
     // Two pods of which a node holds one: two nodes more.
     let pods = region.hosted_pods().await;
     for name in ["one", "two"] {
-        let container =
-            json!({ "name": "c", "image": "busybox", "resources": { "requests": { "cpu": "1500m" } } });
-        create(&pods, json!({ "metadata": { "name": name }, "spec": { "containers": [container] } })).await;
-        let waiting = json!({ "status": { "conditions": [{
-            "type": "PodScheduled", "status": "False", "reason": "Unschedulable",
-            "message": "0/1 nodes are available: 1 Insufficient cpu.",
-        }] } });
-        pods.patch_status(name, &PatchParams::default(), &Patch::Merge(waiting)).await.unwrap();
+        wait_for_room(&pods, name).await;
     }
     region.join_all(&["workers-1", "workers-2"]).await;
     region.eventually_ready(3).await;
