@@ -57,13 +57,14 @@ pub(crate) const CLUSTER_ID_LABEL: &str = "api.openshift.com/id";
 const CORRELATION_ANNOTATION: &str = "pilothouse.dev/correlation-id";
 
 /// Conditions of a `HostedCluster` that are fed back.
-pub(crate) const HOSTED_CLUSTER_CONDITIONS: [&str; 6] = [
+pub(crate) const HOSTED_CLUSTER_CONDITIONS: [&str; 7] = [
     "Available",
     "Progressing",
     "Degraded",
     "ValidConfiguration",
     "ValidReleaseImage",
     "SupportedHostedCluster",
+    "ValidOIDCConfiguration",
 ];
 /// Conditions of a `NodePool` that are fed back.
 pub(crate) const NODE_POOL_CONDITIONS: [&str; 4] =

@@ -6,9 +6,8 @@ use super::{Plan, World, plus};
 use crate::observed::Report;
 use crate::record::ExternalAuthRecord;
 
-/// What is true of every one that was handed over. The payload's API server knows only its own tokens and certificates.
-const HANDED_OVER: &str = "the management cluster has taken it; the API server of payload `light` does not accept tokens of \
-                           other issuers yet, so nobody gets in with one";
+/// Says of a `HostedCluster` whether the API server that answers was told of the issuers. It is there only where there are any.
+const BELIEVED: &str = "ValidOIDCConfiguration";
 
 /// Before anything was posted.
 pub(super) fn wait_for_cluster(world: &World<'_>, plan: &mut Plan) {
@@ -34,21 +33,18 @@ pub(super) fn judge(world: &World<'_>, plan: &mut Plan, hosted: &Report) {
         if record.deletion.is_some() {
             let waiting = "waiting for the management cluster to take it away".to_owned();
             wait_for(world, plan, record, ExternalAuthStateValue::Uninstalling, waiting);
-        } else if taken && hosted.is_false("ValidConfiguration") {
-            let words = hosted.words("ValidConfiguration").unwrap_or_default();
+        } else if let Some(refusal) = refusal(hosted).filter(|_| taken) {
+            let message = format!("the management cluster refuses it: {refusal}");
+            record.enter(ExternalAuthStateValue::Error, message, world.now);
+        } else if taken && hosted.is_true(BELIEVED) {
             record.enter(
-                ExternalAuthStateValue::Error,
-                format!("the management cluster refuses it: {words}"),
+                ExternalAuthStateValue::Ready,
+                hosted.words(BELIEVED).unwrap_or_default(),
                 world.now,
             );
-        } else if taken {
-            record.enter(ExternalAuthStateValue::Ready, HANDED_OVER, world.now);
         } else if !matches!(state, ExternalAuthStateValue::Ready | ExternalAuthStateValue::Error) {
-            // One that was ready, or failed, is what it is while its cluster is changed for other reasons.
-            let waiting = match &hosted.problem {
-                Some(problem) => format!("step 8: the manifests cannot be applied: {problem}"),
-                None => "step 7: waiting for the management cluster to take it".to_owned(),
-            };
+            // One that was ready, or failed, is what it is while its cluster is changed for other reasons, or is out of order.
+            let waiting = waiting_for(hosted, taken);
             let under_way = match state {
                 ExternalAuthStateValue::Updating => ExternalAuthStateValue::Updating,
                 _ => ExternalAuthStateValue::Installing,
@@ -57,6 +53,23 @@ pub(super) fn judge(world: &World<'_>, plan: &mut Plan, hosted: &Report) {
         }
     }
     plan.cluster.external_auths = records;
+}
+
+/// Why nobody will ever be let in, if that is so.
+fn refusal(hosted: &Report) -> Option<String> {
+    let refused = ["ValidConfiguration", BELIEVED].into_iter().find(|condition| hosted.is_false(condition));
+    refused.and_then(|condition| hosted.words(condition))
+}
+
+fn waiting_for(hosted: &Report, taken: bool) -> String {
+    if let Some(problem) = &hosted.problem {
+        return format!("step 8: the manifests cannot be applied: {problem}");
+    }
+    if !taken {
+        return "step 7: waiting for the management cluster to take it".to_owned();
+    }
+    let words = hosted.words(BELIEVED).unwrap_or_else(|| "it has not been looked at yet".to_owned());
+    format!("step 9: waiting for the API server to know of it: {words}")
 }
 
 /// Stays under way until its time is up. One that is to go has no other end: there is nothing to fall back to.

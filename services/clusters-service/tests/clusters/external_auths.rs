@@ -10,6 +10,7 @@ use pilothouse_clusters_service_api::{
 use pilothouse_test_support::eventually;
 use serde_json::json;
 
+use crate::maestro::issuer_report;
 use crate::support::{PATIENCE, Running, World, context, new_cluster};
 
 fn new_auth(name: &str) -> NewExternalAuth {
@@ -60,7 +61,7 @@ async fn it_is_handed_over_changed_taken_away_and_every_step_is_told() {
         service.client.external_auth_create(&context(), &cluster.id, &new_auth("entra")).await.unwrap();
     assert_eq!(again.creation_timestamp, made.creation_timestamp);
     let found = until(&service, &made, ExternalAuthStateValue::Ready).await;
-    assert!(found.status.message.contains("does not accept tokens of other issuers yet"), "{found:?}");
+    assert!(found.status.message.contains("was told to believe the issuer"), "{found:?}");
     let posted = world.maestro.bundle(cluster.id.as_str()).unwrap().bundle.manifests[0].to_string();
     assert!(posted.contains("https://issuer.test"), "{posted}");
 
@@ -94,6 +95,37 @@ async fn it_is_handed_over_changed_taken_away_and_every_step_is_told() {
     let left =
         service.client.external_auth_list(&context(), &cluster.id, &ListQuery::default()).await.unwrap();
     assert_eq!(left.total, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn it_is_ready_when_the_api_server_was_told_and_no_earlier() {
+    let world = World::new().await;
+    let service = world.start().await;
+    let cluster = ready(&world, &service).await;
+    world.maestro.leave_agent();
+    let made =
+        service.client.external_auth_create(&context(), &cluster.id, &new_auth("entra")).await.unwrap();
+    eventually("the issuer is posted", PATIENCE, || async {
+        let posted = world.maestro.bundle(cluster.id.as_str()).unwrap().bundle.manifests[0].to_string();
+        if posted.contains("https://issuer.test") { Ok(()) } else { Err(posted) }
+    })
+    .await;
+    world.maestro.report(cluster.id.as_str(), issuer_report("Unknown", "the API server is started anew"));
+    eventually("it says what it waits for", PATIENCE, || async {
+        let found = until(&service, &made, ExternalAuthStateValue::Installing).await;
+        let message = found.status.message;
+        if message.ends_with("the API server is started anew") { Ok(()) } else { Err(message) }
+    })
+    .await;
+    world.maestro.report(cluster.id.as_str(), issuer_report("False", "the issuer is not believed"));
+    let refused = until(&service, &made, ExternalAuthStateValue::Error).await;
+    assert!(refused.status.message.ends_with("the issuer is not believed"), "{refused:?}");
+    world.maestro.report(cluster.id.as_str(), issuer_report("True", "the API server was told"));
+    until(&service, &made, ExternalAuthStateValue::Ready).await;
+    // What is out of order for a while was made all the same.
+    world.maestro.report(cluster.id.as_str(), issuer_report("Unknown", "nobody answers"));
+    service.until_it_says(&cluster.id, "the control plane answers").await;
+    until(&service, &made, ExternalAuthStateValue::Ready).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
