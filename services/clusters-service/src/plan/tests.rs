@@ -15,6 +15,7 @@ use crate::record::{Deletion, Origin};
 mod credentials;
 mod deadlines;
 mod marks;
+mod upgrades;
 
 /// A world in which actions do what they should at once, and reports are those of a cluster that works.
 struct Model {

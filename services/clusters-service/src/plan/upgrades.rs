@@ -10,6 +10,7 @@ use pilothouse_clusters_service_api::{
 
 use super::{Plan, World, plus};
 use crate::admission;
+use crate::manifests;
 use crate::record::{ClusterRecord, NodePoolRecord, Origin, Outcome, UpgradePolicies};
 use crate::refusal::Refusal;
 
@@ -18,7 +19,7 @@ trait Upgraded {
     fn policies(&mut self) -> &mut UpgradePolicies;
 
     /// What keeps it, and not the whole cluster, from being upgraded now.
-    fn obstacle(&self) -> Option<String>;
+    fn obstacle(&self, world: &World<'_>) -> Option<String>;
 
     /// Whether it can be had, looked at again.
     fn admit(&self, version: &str, world: &World<'_>) -> Result<Version, Refusal>;
@@ -51,7 +52,7 @@ fn begin_one(world: &World<'_>, record: &mut impl Upgraded) -> Turn {
     let (version, origin) = (waiting.policy.version.clone(), waiting.origin.clone());
     let delayed_since = waiting.delayed_since.unwrap_or(world.now);
     let deadline = plus(delayed_since, world.deadlines.of_cluster());
-    if let Some(obstacle) = obstacle(world).or_else(|| record.obstacle()) {
+    if let Some(obstacle) = obstacle(world).or_else(|| record.obstacle(world)) {
         if world.now < deadline {
             enter(record.policies(), UpgradePolicyStateValue::Delayed, obstacle, world.now);
             return Turn { look_again: Some(deadline), begun: false };
@@ -79,7 +80,7 @@ impl Upgraded for ClusterRecord {
         &mut self.upgrade_policies
     }
 
-    fn obstacle(&self) -> Option<String> {
+    fn obstacle(&self, _world: &World<'_>) -> Option<String> {
         None
     }
 
@@ -99,10 +100,14 @@ impl Upgraded for NodePoolRecord {
         &mut self.upgrade_policies
     }
 
-    fn obstacle(&self) -> Option<String> {
+    fn obstacle(&self, world: &World<'_>) -> Option<String> {
         let status = &self.node_pool.status;
-        (status.state.value != NodePoolStateValue::Ready)
-            .then(|| format!("waiting for the node pool to be ready: {}", status.message))
+        if status.state.value != NodePoolStateValue::Ready {
+            return Some(format!("waiting for the node pool to be ready: {}", status.message));
+        }
+        let work = manifests::node_pool_work_name(&world.cluster.cluster.id, &self.node_pool.id);
+        let unwell = unwell(world, &work, "NodePool", "Ready");
+        unwell.map(|words| format!("waiting for the node pool to be ready again: {words}"))
     }
 
     fn admit(&self, version: &str, world: &World<'_>) -> Result<Version, Refusal> {
@@ -160,8 +165,17 @@ fn obstacle(world: &World<'_>) -> Option<String> {
         return Some(format!("waiting for the management cluster: {lost}"));
     }
     let cluster = &world.cluster.cluster;
-    (cluster.state != ClusterState::Ready)
-        .then(|| format!("waiting for the cluster to be ready: {}", cluster.status.description))
+    if cluster.state != ClusterState::Ready {
+        return Some(format!("waiting for the cluster to be ready: {}", cluster.status.description));
+    }
+    let unwell = unwell(world, &manifests::cluster_work_name(&cluster.id), "HostedCluster", "Available");
+    unwell.map(|words| format!("waiting for the cluster to be available again: {words}"))
+}
+
+/// What was made stays ready through an outage; that it is out of order is known from what was last reported of it.
+fn unwell(world: &World<'_>, work: &str, kind: &str, condition: &str) -> Option<String> {
+    let report = world.bundles.get(work)?.nested_report(kind);
+    report.words(condition).filter(|_| report.is_false(condition))
 }
 
 /// Of the one that has not begun.
