@@ -113,6 +113,8 @@ impl Clusters {
                 return Err(Refusal::Conflict(format!("upgrade `{id}` has begun, or is over")));
             }
             let before = record.clone();
+            // Another time has all of its time: what kept it from beginning at the former one does not count.
+            record.delayed_since = None;
             let policy = &mut record.policy;
             policy.version = update.version.clone().unwrap_or_else(|| policy.version.clone());
             policy.next_run = update.next_run.unwrap_or(policy.next_run);

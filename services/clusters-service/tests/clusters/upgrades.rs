@@ -223,6 +223,30 @@ async fn an_upgrade_waits_for_a_cluster_that_is_ready_and_fails_with_what_its_cl
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_upgrade_that_was_delayed_has_all_of_its_time_again_when_it_is_moved() {
+    let world = World::new().await;
+    let service = world.start().await;
+    let cluster = ready(&world, &service).await;
+    world.maestro.leave_agent();
+    // An outage that nobody ends.
+    let client = &service.client;
+    world.maestro.report(cluster.id.as_str(), hosted_cluster_report("False"));
+    service.until_it_says(&cluster.id, "it was ready before").await;
+    let policy = client.upgrade_policy_create(&context(), &cluster.id, &to("4.20.5")).await.unwrap();
+    until(&service, &cluster.id, &policy.id, UpgradePolicyStateValue::Delayed).await;
+    let moved = "2026-01-02T00:00:00Z".parse::<Timestamp>().unwrap();
+    let update = UpgradePolicyUpdate { next_run: Some(moved), ..UpgradePolicyUpdate::default() };
+    client.upgrade_policy_update(&context(), &cluster.id, &policy.id, &update).await.unwrap();
+    until(&service, &cluster.id, &policy.id, UpgradePolicyStateValue::Scheduled).await;
+    world.time.advance(Duration::from_secs(24 * 3600));
+    world.maestro.report(cluster.id.as_str(), hosted_cluster_report("False"));
+    let delayed = until(&service, &cluster.id, &policy.id, UpgradePolicyStateValue::Delayed).await;
+    assert!(delayed.state.description.contains("available again"), "{delayed:?}");
+    world.maestro.report(cluster.id.as_str(), hosted_cluster_report("True"));
+    until(&service, &cluster.id, &policy.id, UpgradePolicyStateValue::Started).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn node_pools_are_upgraded_up_to_their_control_plane() {
     let world = World::new().await;
     let service = world.start().await;
