@@ -8,6 +8,7 @@ use pilothouse_clusters_service_api::{
     NewCluster, Reference, Version, properties,
 };
 
+use crate::catalogue::CHANNELS;
 use crate::config::Config;
 use crate::record::Origin;
 use crate::refusal::Refusal;
@@ -108,7 +109,7 @@ pub(crate) fn cluster(
         // The empty one stands for "not decided yet"; it never reaches the store.
         domain_prefix: domain_prefix.unwrap_or_default(),
         dns: Dns { base_domain: config.base_domain.clone() },
-        version: served(version, config, "version.id")?,
+        version: served(version, config)?,
         network: with_defaults(network),
         api: Api { url: None, ..api },
         ccs: Enabled { enabled: true },
@@ -144,24 +145,26 @@ fn required(field: &'static str, value: &str) -> Result<(), Refusal> {
 }
 
 /// A version that can be served, down to its patch: a bare minor stands for its first one.
-fn served(version: Version, config: &Config, field: &'static str) -> Result<Version, Refusal> {
+fn served(version: Version, config: &Config) -> Result<Version, Refusal> {
     let (oldest, newest) = config.minor_versions;
+    let channel = version.channel_group.as_deref().unwrap_or(CHANNELS[0]);
+    if !CHANNELS.contains(&channel) {
+        let problem = format!("there is no channel `{channel}`; use one of {}", CHANNELS.join(", "));
+        return Err(Refusal::field("version.channel_group", problem));
+    }
     let number = version.number().unwrap_or_default();
     let exists =
         |minor: u32, patch: u32| catalogue::newest_patch(config, minor).is_some_and(|newest| patch <= newest);
     match numbers(&version).as_deref() {
         Some([4, minor, patch]) if exists(*minor, *patch) => Ok(version),
-        Some([4, minor]) if exists(*minor, 0) => Ok(Version {
-            channel_group: version.channel_group.clone(),
-            ..Version::of_number(&format!("{number}.0"))
-        }),
+        Some([4, minor]) if exists(*minor, 0) => Ok(Version::of_channel(&format!("{number}.0"), channel)),
         _ => {
             let problem = format!(
                 "`{}` cannot be served; versions are `openshift-v4.<minor>.<patch>` with minors {oldest} to {newest}, listed \
                  at `/versions`",
                 version.id
             );
-            Err(Refusal::field(field, problem))
+            Err(Refusal::field("version.id", problem))
         }
     }
 }
@@ -220,6 +223,10 @@ mod tests {
         assert_eq!(cluster.href, "/api/clusters_mgmt/v1/clusters/0123456789abcdefghijklmnopqrstuv");
         let minor = admitted(|new| new.version = Version::of_number("4.20")).unwrap();
         assert_eq!(minor.version.number(), Some("4.20.0"));
+        for channel in CHANNELS {
+            let cluster = admitted(|new| new.version = Version::of_channel("4.20", channel)).unwrap();
+            assert_eq!(cluster.version, Version::of_channel("4.20.0", channel));
+        }
     }
 
     #[test]
@@ -258,6 +265,7 @@ mod tests {
                 new.registry_config = Some(RegistryConfig { image_digest_mirrors });
             }),
             ("version.id", |new| new.version = Version::default()),
+            ("version.channel_group", |new| new.version = Version::of_channel("4.20.3", "weekly")),
         ] {
             let refusal = admitted(change).unwrap_err();
             assert!(refusal.starts_with(&format!("field `{field}`")), "{field}: {refusal}");

@@ -27,7 +27,7 @@ const MINORS: [Minor; 5] = [
 ];
 
 /// The channels, the first being that of versions that name none.
-const CHANNELS: [&str; 3] = ["stable", "fast", "candidate"];
+pub(crate) const CHANNELS: [&str; 4] = ["stable", "fast", "candidate", "nightly"];
 /// From here on new clusters are offered; older ones are there for those that have them.
 const FIRST_ENABLED: u32 = 20;
 /// What a cluster is made of that names no version.
@@ -82,7 +82,7 @@ mod tests {
     fn every_release_is_there_once_per_channel_with_what_it_can_become() {
         let config = Config::default();
         let all = all(&config);
-        assert_eq!(all.len(), (45 + 31 + 25 + 21 + 11) * 3);
+        assert_eq!(all.len(), (45 + 31 + 25 + 21 + 11) * CHANNELS.len());
         assert_eq!(all.iter().filter(|version| version.default).count(), 1);
         assert!(all.iter().all(|version| version.end_of_life_timestamp.is_some()));
         let found = find(&config, "openshift-v4.20.19-candidate").unwrap();
@@ -96,7 +96,7 @@ mod tests {
     #[test]
     fn a_region_that_serves_fewer_minors_shows_fewer() {
         let config = Config { minor_versions: (20, 20), ..Config::default() };
-        assert_eq!(all(&config).len(), 21 * 3);
+        assert_eq!(all(&config).len(), 21 * CHANNELS.len());
         assert_eq!((newest_patch(&config, 20), newest_patch(&config, 21)), (Some(20), None));
     }
 }

@@ -72,7 +72,7 @@ pub(crate) fn node_pool_update(
 
 /// A version that nodes of this control plane can run: not newer, and not too old.
 pub(super) fn fitting(version: Version, limit: &Version, config: &Config) -> Result<Version, Refusal> {
-    let version = served(version, config, "version.id")?;
+    let version = served(version, config)?;
     if numbers(&version) > numbers(limit) {
         let problem = format!("`{}` is newer than its cluster's `{}`", version.id, limit.id);
         return Err(Refusal::field("version.id", problem));

@@ -36,7 +36,7 @@ pub(super) fn upgrade(
     node_pools: &[NodePool],
     config: &Config,
 ) -> Result<Version, Refusal> {
-    let wanted = served(wanted, config, "version.id")?;
+    let wanted = served(wanted, config)?;
     let minor = |version: &Version| numbers(version).and_then(|numbers| numbers.get(1).copied());
     if numbers(&wanted) < numbers(current) {
         let problem =
