@@ -96,6 +96,7 @@ fn issue(world: &World<'_>, plan: &mut Plan, index: usize) -> Result<(), NotWrit
         true => "step 6: waiting for the cluster's signer to be replaced".to_owned(),
         false => waiting_for(posted, &request, &approval),
     };
+    let waiting = world.waiting(waiting);
     let deadline = plus(record.created_at, limit);
     if world.now >= deadline {
         let remedy = "look at the HostedCluster and its API servers, and request another";

@@ -86,6 +86,20 @@ fn one_that_is_asked_for_is_posted_and_fails_at_its_deadline() {
 }
 
 #[test]
+fn one_whose_management_cluster_is_lost_says_so() {
+    let mut model = ready();
+    model.credentials = vec![credential(&model, "a", Status::Created)];
+    model.lost = Some("shard `a` has not answered since noon");
+    model.settle();
+    let message = &model.credentials[0].credential.message;
+    assert!(message.starts_with("step 9: shard `a` has not answered since noon; waiting"), "{message}");
+    model.now = plus(model.now, model.config.deadlines.credential.0);
+    model.settle();
+    let message = &model.credentials[0].credential.message;
+    assert!(message.starts_with("not issued by") && message.contains("since noon"), "{message}");
+}
+
+#[test]
 fn signers_are_replaced_after_requests_are_gone_and_believed_when_seen() {
     let mut model = ready();
     let mut waiting = credential(&model, "b", Status::Created);
