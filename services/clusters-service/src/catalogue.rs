@@ -5,9 +5,10 @@
 //! every channel: the payload is one program, and nothing makes one channel's surer than another's.
 
 use jiff::Timestamp;
-use pilothouse_clusters_service_api::{BASES, ReleaseVersion, Version};
+use pilothouse_clusters_service_api::{BASES, ReleaseImage, ReleaseImages, ReleaseVersion, Version};
 
 use crate::config::Config;
+use crate::manifests;
 
 /// A minor of version 4.
 struct Minor {
@@ -60,6 +61,11 @@ fn shown(config: &Config, row: &Minor, patch: u32, channel: &str) -> ReleaseVers
     let later = (patch + 1..=row.newest).map(|later| format!("4.{}.{later}", row.minor));
     let next = served(config).filter(|next| next.minor == row.minor + 1);
     let next = next.flat_map(|next| (0..=next.newest).map(|patch| format!("4.{}.{patch}", next.minor)));
+    let available_upgrades: Vec<_> = later.chain(next).collect();
+    let release_image = manifests::image_of(&config.release_repository, &number);
+    // One image stands for all architectures: what runs is chosen by the node.
+    let multi =
+        ReleaseImage { release_image: release_image.clone(), available_upgrades: available_upgrades.clone() };
     ReleaseVersion {
         kind: "Version".to_owned(),
         href: format!("{}/versions/{id}", BASES[0]),
@@ -68,9 +74,11 @@ fn shown(config: &Config, row: &Minor, patch: u32, channel: &str) -> ReleaseVers
         enabled: row.minor >= FIRST_ENABLED,
         default: (row.minor, patch, channel) == DEFAULT,
         channel_group: channel.to_owned(),
-        available_upgrades: later.chain(next).collect(),
+        available_upgrades,
         end_of_life_timestamp: row.end_of_life.parse::<Timestamp>().ok(),
         hosted_control_plane_enabled: true,
+        release_image,
+        release_images: Some(ReleaseImages { multi: Some(multi) }),
     }
 }
 
@@ -88,6 +96,12 @@ mod tests {
         let found = find(&config, "openshift-v4.20.19-candidate").unwrap();
         assert_eq!((found.raw_id.as_str(), found.enabled), ("4.20.19", true));
         assert_eq!(found.available_upgrades[..2], ["4.20.20".to_owned(), "4.21.0".to_owned()]);
+        assert_eq!(found.release_image, "pilothouse/release:4.20.19");
+        let multi = found.release_images.unwrap().multi.unwrap();
+        assert_eq!(
+            (multi.release_image, multi.available_upgrades),
+            (found.release_image, found.available_upgrades)
+        );
         assert!(!find(&config, "openshift-v4.19.0").unwrap().enabled);
         let newest = find(&config, "openshift-v4.21.10").unwrap();
         assert_eq!((newest.available_upgrades.len(), find(&config, "openshift-v4.21.11")), (0, None));

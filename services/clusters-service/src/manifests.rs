@@ -193,6 +193,11 @@ pub(crate) fn revocation_work(
     nested(&name, cluster, cluster.latest_origin(), shard, vec![manifest], vec![feedback])
 }
 
+/// The image of a release, by its number.
+pub(crate) fn image_of(repository: &str, number: &str) -> String {
+    format!("{repository}:{number}")
+}
+
 /// The names that several manifests share.
 struct Names {
     /// Where the `HostedCluster`, its node pools and secrets are.

@@ -68,7 +68,7 @@ pub use provision_shard::{
     ProvisionShardUpdate, ShardHealth, ShardHealthState,
 };
 pub use reference::Reference;
-pub use release_version::ReleaseVersion;
+pub use release_version::{ReleaseImage, ReleaseImages, ReleaseVersion};
 pub use secret::Secret;
 pub use settings::{
     AllowMode, Autoscaler, CidrBlockAccess, CidrBlockAllow, GracePeriod, ImageDigestMirror, ImageRegistry,

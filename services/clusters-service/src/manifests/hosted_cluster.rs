@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 
 use super::{
     GENERATION_FEEDBACK, HOSTED_CLUSTER_CONDITIONS, Names, NotWritten, OBSERVED_GENERATION_FEEDBACK,
-    Settings, VERSION_FEEDBACK, VERSION_STATE_FEEDBACK, authentication, condition_paths, config, mark,
-    metadata, path, settings,
+    Settings, VERSION_FEEDBACK, VERSION_STATE_FEEDBACK, authentication, condition_paths, config, image_of,
+    mark, metadata, path, settings,
 };
 use crate::record::ClusterRecord;
 
@@ -108,7 +108,7 @@ pub(super) fn feedback(names: &Names) -> Vec<ManifestConfig> {
 pub(super) fn release_image(record: &ClusterRecord, settings: &Settings) -> String {
     // Admitted versions have a number.
     let number = record.cluster.version.number().unwrap_or_default();
-    format!("{}:{number}", settings.release_repository)
+    image_of(&settings.release_repository, number)
 }
 
 /// The cloud that the cluster's machines and addresses are in.

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::{
     GENERATION_FEEDBACK, NODE_POOL_CONDITIONS, Names, NotWritten, OBSERVED_GENERATION_FEEDBACK, Settings,
-    VERSION_FEEDBACK, condition_paths, config, mark, metadata, path, settings,
+    VERSION_FEEDBACK, condition_paths, config, image_of, mark, metadata, path, settings,
 };
 use crate::record::{ClusterRecord, NodePoolRecord};
 
@@ -23,7 +23,7 @@ pub(super) fn manifest(
     let version = asked.version.number().unwrap_or_default();
     let spec = NodePoolSpec {
         cluster_name: names.hosted_cluster.clone(),
-        release: Release { image: format!("{}:{version}", general.release_repository) },
+        release: Release { image: image_of(&general.release_repository, version) },
         platform: NodePoolPlatform {
             type_: PlatformType::Azure,
             azure: Some(settings::of_machines(asked)),

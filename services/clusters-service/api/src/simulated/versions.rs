@@ -77,6 +77,7 @@ fn all() -> Vec<ReleaseVersion> {
                     available_upgrades: further.chain(next).collect(),
                     end_of_life_timestamp: None,
                     hosted_control_plane_enabled: true,
+                    ..ReleaseVersion::default()
                 });
             }
         }
