@@ -30,6 +30,7 @@ enum State {
     Pending,
     Installing,
     Ready,
+    Updating,
     Error,
     Uninstalling,
     Other,
@@ -53,11 +54,12 @@ enum ActionKind {
     RemoveCluster,
 }
 
-const STATES: [State; 7] = [
+const STATES: [State; 8] = [
     State::Validating,
     State::Pending,
     State::Installing,
     State::Ready,
+    State::Updating,
     State::Error,
     State::Uninstalling,
     State::Other,
@@ -118,6 +120,7 @@ impl State {
             ClusterState::Pending => Self::Pending,
             ClusterState::Installing => Self::Installing,
             ClusterState::Ready => Self::Ready,
+            ClusterState::Updating => Self::Updating,
             ClusterState::Error => Self::Error,
             ClusterState::Uninstalling => Self::Uninstalling,
             _ => Self::Other,
