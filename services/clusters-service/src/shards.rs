@@ -19,7 +19,7 @@ use crate::manifests;
 use crate::observed::Bundle;
 use crate::plan::plus;
 use crate::record::{Health, ShardRecord};
-use crate::records::{Records, Seats};
+use crate::records::Records;
 
 /// Keeps what is known of management clusters.
 #[derive(Debug)]
@@ -48,21 +48,17 @@ impl Reconcile for ShardController {
     }
 
     async fn reconcile(&self, id: &String) -> Result<Next, TaskError> {
-        let all = self.records.seats_list().await?;
-        let several = all.iter().filter(|seats| !seats.shard.value.removing).count() > 1;
-        let Some(seats) = all.into_iter().find(|seats| seats.shard.value.shard.id == *id) else {
-            return Ok(Next::Done);
-        };
-        let record = &seats.shard.value;
+        let Some(stored) = self.records.shard_get(id).await? else { return Ok(Next::Done) };
+        let record = &stored.value;
         let wanted = match self.config.probes.when {
             Probing::Never => false,
-            Probing::Several => several,
+            Probing::Several => self.records.shards_are_several().await?,
             Probing::Always => true,
         };
         if record.removing || !wanted || record.status == ProvisionShardStatus::Offline {
             self.leave_alone(record).await?;
             if record.removing {
-                self.forget(&seats).await?;
+                self.forget(id).await?;
             }
             return Ok(Next::Done);
         }
@@ -102,8 +98,7 @@ impl ShardController {
         Ok(())
     }
 
-    async fn forget(&self, seats: &Seats) -> Result<(), TaskError> {
-        let id = &seats.shard.value.shard.id;
+    async fn forget(&self, id: &str) -> Result<(), TaskError> {
         let Some(seats) = self.records.seats_get(id).await? else { return Ok(()) };
         if seats.usage().clusters > 0 {
             // It got one while nobody looked, so it stays.

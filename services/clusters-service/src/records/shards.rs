@@ -15,6 +15,8 @@ use crate::record::{ClusterRecord, ShardRecord, Usage};
 
 pub(super) const SHARDS: &str = "shards";
 pub(super) const SHARD_USAGE: &str = "shard-usage";
+/// Enough to find two that are to stay, unless most of them are about to go.
+const FEW: usize = 4;
 
 /// A management cluster and how full it is.
 #[derive(Clone, Debug)]
@@ -66,6 +68,22 @@ impl Records {
         }
         seats.sort_by(|left, right| left.shard.value.shard.id.cmp(&right.shard.value.shard.id));
         Ok(seats)
+    }
+
+    /// Whether there is a choice: more than one management cluster that is to stay. However many there are, few are looked at.
+    pub(crate) async fn shards_are_several(&self) -> Result<bool, Error> {
+        let mut query = Query::partition(&self.shards, &self.partition).limit(FEW);
+        let mut staying = 0;
+        loop {
+            let page = self.store.list(query.clone()).await?;
+            for document in &page.documents {
+                staying += usize::from(!super::stored::<ShardRecord>(document)?.value.removing);
+            }
+            match page.next {
+                Some(next) if staying < 2 => query = query.from(next),
+                _ => return Ok(staying > 1),
+            }
+        }
     }
 
     /// Makes sure that the management clusters of the configuration are known, as they are configured now, and that those
