@@ -13,6 +13,7 @@
 use serde_json::Value;
 
 mod evaluate;
+mod key;
 mod lexer;
 mod order;
 mod parser;

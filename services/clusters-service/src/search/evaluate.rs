@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 use serde_json::Value;
 
-use super::{Comparison, Expression, Field, Literal};
+use super::{Comparison, Expression, Field, Literal, key};
 
 /// `None` where a field that is asked about is not there.
 pub(super) fn evaluate(expression: &Expression, cluster: &Value) -> Option<bool> {
@@ -61,7 +61,7 @@ fn compare(field: &Field, cluster: &Value, literal: &Literal) -> Option<Ordering
         (Value::String(found), Literal::Text(text)) if field.ignores_case() => {
             Some(found.to_lowercase().cmp(&text.to_lowercase()))
         }
-        (Value::String(found), Literal::Text(text)) => Some(found.as_str().cmp(text)),
+        (Value::String(found), Literal::Text(text)) => Some(key::compare(field, found, text)),
         (Value::Bool(found), Literal::Boolean(value)) => Some(found.cmp(value)),
         // Others send booleans and numbers as text.
         (Value::Bool(found), Literal::Text(text)) => Some(found.to_string().cmp(text)),

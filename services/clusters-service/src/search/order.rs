@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 use serde_json::Value;
 
-use super::{Field, Subject, SyntaxError};
+use super::{Field, Subject, SyntaxError, key};
 
 /// `<field> [asc|desc]`, more of them behind commas.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -52,7 +52,7 @@ impl Order {
     pub(crate) fn compare(&self, left: &Value, right: &Value) -> Ordering {
         self.0.iter().fold(Ordering::Equal, |ordering, (field, direction)| {
             ordering.then_with(|| {
-                let found = key(field, left).cmp(&key(field, right));
+                let found = in_order(field, left, right);
                 match direction {
                     Direction::Ascending => found,
                     Direction::Descending => found.reverse(),
@@ -63,9 +63,10 @@ impl Order {
 }
 
 /// All fields one can sort by are texts or booleans; what is missing comes first.
-fn key(field: &Field, cluster: &Value) -> Option<String> {
-    match field.of(cluster)? {
-        Value::String(text) => Some(text.clone()),
-        other => Some(other.to_string()),
+fn in_order(field: &Field, left: &Value, right: &Value) -> Ordering {
+    match (field.of(left), field.of(right)) {
+        (Some(Value::String(left)), Some(Value::String(right))) => key::compare(field, left, right),
+        (Some(left), Some(right)) => left.to_string().cmp(&right.to_string()),
+        (left, right) => left.is_some().cmp(&right.is_some()),
     }
 }

@@ -105,6 +105,44 @@ fn orders_are_by_field_and_direction() {
 }
 
 #[test]
+fn numbers_versions_and_moments_are_compared_as_what_they_are() {
+    let in_order = |subject: Subject, order: &str, field: &str, expected: &[&str]| {
+        let order = Order::parse(order, subject).unwrap();
+        let mut found: Vec<_> = expected.iter().map(|text| json!({field: text})).collect();
+        found.sort_by(|left, right| left[field].as_str().cmp(&right[field].as_str()));
+        found.sort_by(|left, right| order.compare(left, right));
+        let found: Vec<_> = found.iter().map(|item| item[field].as_str().unwrap()).collect();
+        assert_eq!(found, expected);
+    };
+    in_order(Subject::UpgradePolicies, "id", "id", &["1", "2", "9", "10"]);
+    in_order(Subject::UpgradePolicies, "version", "version", &["4.9.0", "4.20.3", "4.20.10"]);
+    in_order(Subject::Versions, "raw_id", "raw_id", &["4.20.3", "4.20.10", "4.21.0"]);
+    let ids =
+        ["openshift-v4.20.3", "openshift-v4.20.3-fast", "openshift-v4.20.10", "openshift-v4.20.10-fast"];
+    in_order(Subject::Versions, "id", "id", &ids);
+    let moments = ["2026-01-01T00:00:00Z", "2026-01-01T00:00:00.5Z", "2026-01-01T00:00:01Z"];
+    in_order(Subject::Clusters, "creation_timestamp", "creation_timestamp", &moments);
+    in_order(Subject::UpgradePolicies, "next_run", "next_run", &moments);
+    // Names stay texts, also those that look otherwise.
+    in_order(Subject::Clusters, "name", "name", &["1", "10", "2"]);
+
+    let cluster =
+        json!({"creation_timestamp": "2026-01-01T00:00:00.5Z", "version": {"id": "openshift-v4.20.10"}});
+    for (search, expected) in [
+        ("creation_timestamp > '2026-01-01T00:00:00Z'", true),
+        ("creation_timestamp < '2026-01-01T00:00:01Z'", true),
+        ("creation_timestamp = '2026-01-01T01:00:00.500+01:00'", true),
+        ("creation_timestamp between '2026-01-01T00:00:00Z' and '2026-01-01T00:00:00.4Z'", false),
+        ("version.id > 'openshift-v4.20.9'", true),
+        ("version.id >= 'openshift-v4.21'", false),
+        ("version.id = 'openshift-v4.20.010'", false),
+    ] {
+        let expression = Expression::parse(search, Subject::Clusters).unwrap();
+        assert_eq!(expression.matches(&cluster), expected, "{search}");
+    }
+}
+
+#[test]
 fn versions_have_fields_of_their_own() {
     let version = serde_json::json!({"raw_id": "4.20.8", "channel_group": "fast", "enabled": true});
     let search =
