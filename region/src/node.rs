@@ -4,6 +4,7 @@
 //! management cluster's API server, through the other whoever is outside reaches pods. The kubelet ends with the region's
 //! process, even if that is killed; its pods do not, and the next kubelet adopts them.
 
+use std::env;
 use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -18,7 +19,10 @@ use pilothouse_kubeapi::NodeDialer;
 use pilothouse_kubelet::Config;
 use pilothouse_kubelet_api::{Acceptor, Dialer, Places};
 use pilothouse_pki::{FileError, Visibility, write_atomically};
-use pilothouse_runtime::fault::{FAULT_FILE_VARIABLE, FAULT_TRACE_VARIABLE, FAULT_VARIABLE};
+use pilothouse_runtime::fault::{
+    FAULT_FILE_VARIABLE, FAULT_TRACE_VARIABLE, FAULT_VARIABLE, NODE_FAULT_FILE_VARIABLE,
+    NODE_FAULT_TRACE_VARIABLE,
+};
 use pilothouse_runtime::{OnExit, Policy, Shutdown, Tasks, with_former_limit};
 use tokio::net::TcpStream;
 use tokio::process::{Child, Command};
@@ -222,9 +226,15 @@ fn command(program: &Path, files: &NodeFiles) -> Command {
         // The region's folder; the kubelet would take it for a setting of its own, which it does not have.
         .env_remove("PILOTHOUSE_DATA_DIR")
         // A point is for the process that was told.
-        .env_remove(FAULT_VARIABLE)
-        .env_remove(FAULT_FILE_VARIABLE)
-        .env_remove(FAULT_TRACE_VARIABLE);
+        .env_remove(FAULT_VARIABLE);
+    for (own, given) in
+        [(FAULT_FILE_VARIABLE, NODE_FAULT_FILE_VARIABLE), (FAULT_TRACE_VARIABLE, NODE_FAULT_TRACE_VARIABLE)]
+    {
+        match env::var_os(given) {
+            Some(file) => command.env(own, file),
+            None => command.env_remove(own),
+        };
+    }
     command
 }
 

@@ -32,10 +32,13 @@ impl Reachability {
         let noting = tower::service_fn(move |request: Request<Body>| {
             let (seen, client) = (seen.clone(), client.clone());
             async move {
-                let writes = !request.method().is_safe();
+                let (method, path) = (request.method(), request.uri().path());
+                let write = (!method.is_safe()).then(|| fault::Name::kubernetes_write(method.as_str(), path));
                 let sent = client.send(request);
-                let outcome =
-                    if writes { fault::around(fault::KUBERNETES_WRITE, sent).await } else { sent.await };
+                let outcome = match write {
+                    Some(write) => fault::around_named(write, sent).await,
+                    None => sent.await,
+                };
                 match seen.note(&outcome) {
                     (None, Some(trouble)) => {
                         error!(trouble, "nothing can be done until the management cluster is back")

@@ -11,8 +11,14 @@
 //! - writes the name of every point it passes to the file that [`FAULT_TRACE_VARIABLE`] names, one to a line, so that
 //!   a test can learn which passings there are and go through all of them.
 //!
+//! A write that every service has says in the names of its points what is written ([`Name`]): so each kind of write is a point.
+//!
 //! In a release build a point is nothing. It goes by the profile and not by a feature, because a feature of the lowest crate
 //! would build everything above it twice.
+
+mod name;
+
+pub use name::Name;
 
 /// Which passing of which point kills: `name:n`, counted from one; with `:stop` behind it, which one stops.
 pub const FAULT_VARIABLE: &str = "PILOTHOUSE_TEST_FAULT";
@@ -24,7 +30,14 @@ pub const FAULT_FILE_VARIABLE: &str = "PILOTHOUSE_TEST_FAULT_FILE";
 /// The file that every passing is written to.
 pub const FAULT_TRACE_VARIABLE: &str = "PILOTHOUSE_TEST_FAULT_TRACE";
 
-/// Whether a point is one that every service passes, however it names its own: at each write to a store, and at each to a Kubernetes API.
+/// What a region gives to its node's kubelet, which is a process of its own, as [`FAULT_FILE_VARIABLE`].
+pub const NODE_FAULT_FILE_VARIABLE: &str = "PILOTHOUSE_TEST_NODE_FAULT_FILE";
+
+/// The same as [`FAULT_TRACE_VARIABLE`].
+pub const NODE_FAULT_TRACE_VARIABLE: &str = "PILOTHOUSE_TEST_NODE_FAULT_TRACE";
+
+/// Whether a point is one that every service passes, however it names its own: at each write to a store, and at
+/// each to a Kubernetes API.
 pub fn is_common(name: &str) -> bool {
     ["store.commit.", "kubernetes.write."].iter().any(|common| name.starts_with(common))
 }
@@ -44,8 +57,17 @@ pub async fn around<T, E>(
     Ok(done)
 }
 
-/// The points around a write to a Kubernetes API.
-pub const KUBERNETES_WRITE: [&str; 2] = ["kubernetes.write.before", "kubernetes.write.after"];
+/// The same with points that are called `NAME.before` and `NAME.after`.
+///
+/// # Errors
+///
+/// Those of the work.
+pub async fn around_named<T, E>(name: Name, work: impl Future<Output = Result<T, E>>) -> Result<T, E> {
+    name.pass("before");
+    let done = work.await?;
+    name.pass("after");
+    Ok(done)
+}
 
 /// The process passes a point at which it may be killed.
 #[inline(always)]
@@ -73,7 +95,7 @@ mod armed {
         /// The file that has the word, if there is to be one, and what it said last.
         file: Option<(PathBuf, Option<String>)>,
         trace: Option<File>,
-        passed: HashMap<&'static str, u64>,
+        passed: HashMap<String, u64>,
     }
 
     /// The point, at which passing of it, and what comes then.
@@ -102,7 +124,7 @@ mod armed {
         }
     }
 
-    pub(super) fn pass(name: &'static str) {
+    pub(super) fn pass(name: &str) {
         let mut plan = PLAN.lock().unwrap_or_else(PoisonError::into_inner);
         let Plan { fatal, file, trace, passed } = &mut *plan;
         if let Some((file, former)) = file {
@@ -116,7 +138,7 @@ mod armed {
                 return;
             }
         }
-        let count = passed.entry(name).or_default();
+        let count = passed.entry(name.to_owned()).or_default();
         *count += 1;
         if let Some(trace) = trace {
             // A test that cannot read its trace notices; the process is not to be disturbed by it.

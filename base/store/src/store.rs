@@ -169,7 +169,11 @@ impl Store {
     /// Carries out a transaction. When this returns, it is durable and visible. If the call is dropped before,
     /// the transaction may or may not take place.
     pub async fn commit(&self, transaction: &Transaction) -> Result<Committed, Error> {
-        fault::point("store.commit.before");
+        let write = fault::Name::store_commit(|| transaction.kinds());
+        fault::around_named(write, self.carry_out(transaction)).await
+    }
+
+    async fn carry_out(&self, transaction: &Transaction) -> Result<Committed, Error> {
         let submit = |prepared| self.0.engine.submit(Command::Commit(prepared));
         let reply = match submit(self.0.prepare(transaction)?).await {
             // Another process has retired the key; the file has a newer one.
@@ -180,10 +184,7 @@ impl Store {
             reply => reply,
         };
         match reply? {
-            Reply::Committed(committed) => {
-                fault::point("store.commit.after");
-                Ok(committed)
-            }
+            Reply::Committed(committed) => Ok(committed),
             _ => Err(Error::Closed),
         }
     }

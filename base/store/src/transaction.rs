@@ -74,10 +74,38 @@ pub enum Outcome {
     Unchanged,
 }
 
+impl Operation {
+    /// What is done to which kind of document: `put.clusters`, or `put.objects.pods` where ids begin with a kind. `None` if it
+    /// only looks.
+    fn kind(&self) -> Option<String> {
+        let action = match self.action {
+            Action::Put { .. } if self.precondition == Precondition::Absent => "create",
+            Action::Put { .. } => "put",
+            Action::Delete => "delete",
+            Action::Check => return None,
+        };
+        let within =
+            self.id.as_str().split_once('/').map(|(first, _)| first.split('.').next().unwrap_or(first));
+        // Anything but letters is about which document, not which kind.
+        let within =
+            within.filter(|word| !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_lowercase()));
+        let container = self.container.name();
+        Some(within.map_or_else(
+            || format!("{action}.{container}"),
+            |within| format!("{action}.{container}.{within}"),
+        ))
+    }
+}
+
 impl Transaction {
     /// An empty transaction. Committing it does nothing.
     pub fn new(partition: Partition) -> Self {
         Self { partition, operations: Vec::new(), fences: Vec::new() }
+    }
+
+    /// What it does to which kinds of documents.
+    pub(crate) fn kinds(&self) -> impl Iterator<Item = String> {
+        self.operations.iter().filter_map(Operation::kind)
     }
 
     /// Writes a document that must not exist yet.
@@ -211,5 +239,23 @@ pub(crate) struct Key {
 impl fmt::Display for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{:?}/{:?}", self.container, self.partition.as_str(), self.id.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn transaction_says_what_it_does_to_which_kinds_of_documents() {
+        let (objects, clusters) = (Container::new("objects"), Container::new("clusters"));
+        let id = |text: &str| DocumentId::try_new(text).unwrap();
+        let mut transaction = Transaction::new(Partition::try_new("here").unwrap());
+        transaction.create(&objects, id("deployments.apps/default/web"), &()).unwrap();
+        transaction.put(&clusters, id("/subscriptions/1/one"), Precondition::Any, &()).unwrap();
+        transaction.check(&objects, id("namespaces//default"), Precondition::Any);
+        transaction.delete(&clusters, id("c0ffee/one"), Precondition::Any);
+        let kinds: Vec<_> = transaction.kinds().collect();
+        assert_eq!(kinds, ["create.objects.deployments", "put.clusters", "delete.clusters"]);
     }
 }

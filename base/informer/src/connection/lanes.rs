@@ -90,11 +90,14 @@ where
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
         let (client, token) = self.take();
-        let writes = !request.method().is_safe();
+        let (method, path) = (request.method(), request.uri().path());
+        let write = (!method.is_safe()).then(|| fault::Name::kubernetes_write(method.as_str(), path));
         let answer: Oneshot<C, Request<B>> = client.oneshot(request);
         Box::pin(async move {
-            let answer =
-                if writes { fault::around(fault::KUBERNETES_WRITE, answer).await? } else { answer.await? };
+            let answer = match write {
+                Some(write) => fault::around_named(write, answer).await?,
+                None => answer.await?,
+            };
             Ok(answer.map(|body| Streamed { body, _token: token }))
         })
     }
