@@ -13,7 +13,7 @@ pub struct CloudNames {
 }
 
 impl CloudNames {
-    /// Of a store opened with [`pilothouse_cloud::catalog`].
+    /// Of a store opened with [`pilothouse_cloud::catalog`] or [`pilothouse_cloud::names_catalog`].
     pub fn new(store: Store) -> Self {
         Self { feed: NameFeed::new(store) }
     }

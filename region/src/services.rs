@@ -169,6 +169,7 @@ impl Site {
             registry,
         };
         let service = Service::build(config, deps).await.map_err(failed("Maestro"))?;
+            ..pilothouse_cloud::Config::default()
         self.parts.run(residents::MAESTRO_SERVER, |shutdown| async move { Ok(service.run(shutdown).await?) });
         Ok(())
     }
@@ -200,7 +201,12 @@ impl Site {
             base_zone: self.base_zone(),
         };
         let store = self.store("cloud", pilothouse_cloud::catalog()).await?;
-        let deps = pilothouse_cloud::Deps { store: store.clone(), clock: self.clock.clone(), registry };
+        let deps = pilothouse_cloud::Deps {
+            store: store.clone(),
+            clock: self.clock.clone(),
+            health: self.health.clone(),
+            registry,
+        };
         let built = pilothouse_cloud::Service::build(config, deps).await;
         let service = built.map_err(failed("the local cloud"))?;
         self.parts.run("cloud", |shutdown| async move { Ok(service.run(shutdown).await?) });

@@ -136,11 +136,16 @@ pub fn is_name(text: &str) -> bool {
     text.len() <= LONGEST_NAME && text.split('.').all(is_label)
 }
 
-/// Whether a record set may be called so: `@`, or names relative to the zone, of which the first part may be `*`.
-pub fn is_relative_name(text: &str) -> bool {
-    text == APEX
-        || text == "*"
-        || (text.len() <= LONGEST_NAME && is_name(text.strip_prefix("*.").unwrap_or(text)))
+/// Whether a record set of this zone may be called so: `@`, or names relative to the zone, of which the first part may be `*`.
+/// Together with the zone's they are a name that can be asked for.
+pub fn is_relative_name(text: &str, zone: &str) -> bool {
+    if text == APEX {
+        return true;
+    }
+    let zone = zone.strip_suffix('.').unwrap_or(zone);
+    let labels = text.strip_prefix("*.").unwrap_or(text);
+    let is_written = text == "*" || (is_name(labels) && !labels.ends_with('.'));
+    is_written && text.len() + 1 + zone.len() <= LONGEST_NAME
 }
 
 fn is_label(label: &str) -> bool {

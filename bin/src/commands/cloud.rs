@@ -40,8 +40,8 @@ impl Args {
 }
 
 async fn build(config: Config, site: Site<'_>) -> Result<Service, Failure> {
-    let Site { store, clock, registry, .. } = site;
-    Service::build(config, Deps { store, clock, registry })
+    let Site { store, clock, health, registry } = site;
+    Service::build(config, Deps { store, clock, health, registry })
         .await
         .hint("`service.listener` of the configuration is its port")
 }

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use pilothouse_cloud::catalog;
+use pilothouse_cloud::names_catalog;
 use pilothouse_dns::{Config, Deps, Service};
 use pilothouse_region::CloudNames;
 use pilothouse_runtime::config::ConfigArgs;
@@ -13,7 +13,8 @@ use crate::{Failure, Hint, Output};
 /// Run the name server alone: it answers for the names of clusters, from the zones that the local cloud keeps.
 ///
 /// A region runs one by itself. It is configured by a file; `--dump-config` shows every key. It reads the cloud's own store, so
-/// that store has to be one that several processes may open: PostgreSQL.
+/// that store has to be one that several processes may open: PostgreSQL. It needs no key of that store: nothing it reads is
+/// secret.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -31,7 +32,8 @@ impl Args {
     ///
     /// If it cannot be started.
     pub fn run(&self, output: &mut Output) -> Result<ExitCode, Failure> {
-        stored::run("dns", &self.config, output, catalog(), build, |service: Service, shutdown| async move {
+        let catalog = names_catalog();
+        stored::run("dns", &self.config, output, catalog, build, |service: Service, shutdown| async move {
             Ok(service.run(shutdown).await?)
         })
     }

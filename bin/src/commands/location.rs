@@ -28,6 +28,10 @@ impl Place<'_> {
         let key_file = key_file.or_else(|| location.path().map(|path| format!("{path}.key")));
         let keyring = match key_file {
             Some(path) => Some(Keyring::open_or_create(path).context("the store's keys cannot be used")?),
+            None if catalog.has_secrets() => {
+                let refused = anyhow!("the store keeps secrets, and there is no key to seal them with");
+                return Err(refused).hint("name the file of its keys as `store_key_file`");
+            }
             None => None,
         };
         let options = Options { keyring, ..Options::new(location, catalog, shutdown) };

@@ -4,6 +4,7 @@ particular to its service:
 
   name     of the verb
   store    whether it is over PostgreSQL
+  keyless  whether it reads nothing of it that is secret, so that it is not given the key
   tls      whether it has a certificate
   cluster  whether it speaks to this cluster's API; what it may do is the template `NAME.rules`
   state    whether what it keeps on disk outlives its pod
@@ -110,7 +111,12 @@ spec:
         {{- end }}
         {{- if .store }}
         - name: store
-          secret: { secretName: {{ $root.Values.store.secret }}, defaultMode: 0440 }
+          secret:
+            secretName: {{ $root.Values.store.secret }}
+            defaultMode: 0440
+            {{- if .keyless }}
+            items: [{ key: password, path: password }]
+            {{- end }}
         {{- end }}
         {{- if .state }}
         - name: state
@@ -213,12 +219,14 @@ app.kubernetes.io/instance: {{ .root.Release.Name }}
 {{ if eq .name "maestro-agent" }}{{ .root.Values.consumer }}{{ else if eq .name "maestro-server" }}maestro{{ else }}{{ .name }}{{ end }}
 {{- end }}
 
-{{/* The beginning of every configuration over PostgreSQL. Called with the schema. */}}
+{{/* The beginning of every configuration over PostgreSQL. Called with the schema, and whether it goes without the key. */}}
 {{- define "pilothouse.store" -}}
 {{ $store := .root.Values.store -}}
 store = "postgres://{{ $store.user }}@{{ required "store.host: where PostgreSQL is" $store.host }}/{{ $store.database }}?schema={{ .schema }}"
 store_password_file = "/etc/pilothouse-store/password"
+{{- if not .keyless }}
 store_key_file = "/etc/pilothouse-store/key"
+{{- end }}
 {{- end }}
 
 {{/* Health, metrics and debug pages: in the clear, and let through to nobody but monitoring, see pages.yaml. */}}

@@ -2,7 +2,7 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use pilothouse_arm::ResourceId;
 use pilothouse_arm::dns::{ZONES, is_name, region_zone};
-use pilothouse_http::ListenerConfig;
+use pilothouse_http::{AllowedCallers, ListenerConfig};
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
@@ -17,6 +17,8 @@ pub struct Config {
     pub gateway: IpAddr,
     /// The id of the region's own DNS zone, which the cloud makes and nobody may delete.
     pub base_zone: String,
+    /// Who may read what secrets say, by the names of their certificates. On the loopback whoever shows none may read as well.
+    pub secret_readers: AllowedCallers,
 }
 
 impl Default for Config {
@@ -25,6 +27,7 @@ impl Default for Config {
             listener: ListenerConfig::loopback(0),
             gateway: IpAddr::V4(Ipv4Addr::LOCALHOST),
             base_zone: region_zone("pilothouse.test").into(),
+            secret_readers: AllowedCallers::new(["clusters-service"]),
         }
     }
 }

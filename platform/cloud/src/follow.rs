@@ -29,7 +29,7 @@ pub struct NameNews {
 }
 
 impl NameFeed {
-    /// Of a store opened with [`crate::catalog`]. Nothing is read yet.
+    /// Of a store opened with [`crate::catalog`] or [`crate::names_catalog`]. Nothing is read yet.
     pub fn new(store: Store) -> Self {
         Self { store, resources: resources::container(), feed: None }
     }

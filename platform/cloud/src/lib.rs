@@ -1,4 +1,4 @@
-//! The cloud a laptop has: resource groups, DNS zones, load balancers and identities, over ARM's own protocol.
+//! The cloud a laptop has: resource groups, DNS zones, load balancers, identities and vaults, over ARM's own protocol.
 //!
 //! Clusters Service prepares a managed resource group for every cluster and deletes it with the cluster. In a real cloud
 //! it talks to the cloud's resource manager; here it talks, in the same words, to this server, which keeps the same
@@ -15,9 +15,11 @@
 //! * `resources`: groups and what is in them, over the store; a subscription is a partition, so deleting a group with
 //!   everything in it is one transaction;
 //! * `provider`: the types there are, what each must be, and what the cloud adds to what was put;
+//! * `vault`: vaults, and what the secrets in them say, which is sealed and told to few;
 //! * `condition`: what must hold of a resource for a request to be carried out;
 //! * `follow`: zones and record sets, and what becomes of them;
-//! * `rest`: methods to calls, errors to ARM's shapes.
+//! * `rest`: methods to calls, errors to ARM's shapes;
+//! * `health`: what the readiness page says.
 //!
 //! # Tasks
 //!
@@ -27,15 +29,17 @@ mod condition;
 mod config;
 mod error;
 mod follow;
+mod health;
 mod provider;
 mod refusal;
 mod resources;
 mod rest;
 mod service;
 mod target;
+mod vault;
 
 pub use config::Config;
 pub use error::Error;
 pub use follow::{NameFeed, NameNews};
-pub use resources::catalog;
+pub use resources::{catalog, names_catalog};
 pub use service::{Deps, Service};

@@ -4,10 +4,12 @@ use std::net::IpAddr;
 
 use pilothouse_arm::ResourceId;
 use pilothouse_arm::dns::{APEX, RecordKind, RecordSet, is_name, is_relative_name};
+use pilothouse_runtime::Clock;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use crate::refusal::Refusal;
+use crate::vault;
 
 /// What a resource of this type has beside what was put.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,6 +19,8 @@ pub(crate) enum Kind {
     LoadBalancer,
     PublicAddress,
     Identity,
+    Vault,
+    Secret,
 }
 
 /// What the cloud gives away.
@@ -26,9 +30,11 @@ pub(crate) struct Surroundings {
     pub(crate) gateway: IpAddr,
     /// The domain that name servers are in.
     pub(crate) domain: String,
+    /// Since when there is something.
+    pub(crate) clock: Clock,
 }
 
-const KINDS: [(&str, Kind); 9] = [
+const KINDS: [(&str, Kind); 11] = [
     ("Microsoft.Network/dnsZones", Kind::DnsZone),
     ("Microsoft.Network/dnsZones/A", Kind::RecordSet(RecordKind::A)),
     ("Microsoft.Network/dnsZones/AAAA", Kind::RecordSet(RecordKind::Aaaa)),
@@ -38,6 +44,8 @@ const KINDS: [(&str, Kind); 9] = [
     ("Microsoft.Network/loadBalancers", Kind::LoadBalancer),
     ("Microsoft.Network/publicIPAddresses", Kind::PublicAddress),
     ("Microsoft.ManagedIdentity/userAssignedIdentities", Kind::Identity),
+    (vault::VAULTS, Kind::Vault),
+    (vault::SECRETS, Kind::Secret),
 ];
 
 impl Kind {
@@ -58,14 +66,21 @@ impl Kind {
 
     /// Whether such a resource is somewhere; others are wherever what they belong to is.
     pub(crate) fn has_location(self) -> bool {
-        !matches!(self, Self::RecordSet(_))
+        !matches!(self, Self::RecordSet(_) | Self::Secret)
+    }
+
+    /// Whether one may be deleted by itself. Others go with what they are in.
+    pub(crate) fn can_be_deleted(self) -> bool {
+        self != Self::Secret
     }
 
     /// Refuses what cannot be one.
     pub(crate) fn check(self, id: &ResourceId, body: &Map<String, Value>) -> Result<(), Refusal> {
         match self {
             Self::DnsZone if !is_name(id.name()) => Err(Refusal::Name(id.name().to_owned())),
-            Self::RecordSet(_) if !is_relative_name(id.name()) => Err(Refusal::Name(id.name().to_owned())),
+            Self::RecordSet(_) if !is_relative_name(id.name(), &zone_name(id)) => {
+                Err(Refusal::Name(id.name().to_owned()))
+            }
             // Who answers for a zone is the cloud's to say; and a zone's own name always stands for itself.
             Self::RecordSet(RecordKind::Ns | RecordKind::Cname) if id.name() == APEX => {
                 Err(Refusal::Apex(id.clone()))
@@ -75,6 +90,8 @@ impl Kind {
                 RecordSet::read(kind, properties)?;
                 Ok(())
             }
+            Self::Vault => vault::check_vault(id, body),
+            Self::Secret => vault::check_secret(id, body),
             Self::DnsZone | Self::LoadBalancer | Self::PublicAddress | Self::Identity => Ok(()),
         }
     }
@@ -89,7 +106,7 @@ impl Kind {
     ) {
         let kept = |name: &str| former.and_then(|former| former.get("properties")?.get(name)).cloned();
         let decided = match self {
-            Self::LoadBalancer => Vec::new(),
+            Self::LoadBalancer | Self::Vault => Vec::new(),
             // A zone keeps its name server for as long as it exists, and shares it with none: another zone of the same name
             // is another zone, which only a delegation that names this server leads to.
             Self::DnsZone => {
@@ -105,6 +122,7 @@ impl Kind {
             Self::Identity => ["clientId", "principalId"]
                 .map(|name| (name, kept(name).unwrap_or_else(|| json!(Uuid::new_v4()))))
                 .into(),
+            Self::Secret => vault::decided(id, kept("attributes").as_ref(), surroundings.clock.now()).into(),
         };
         let properties = body.entry("properties").or_insert_with(|| json!({}));
         if let Value::Object(properties) = properties {
@@ -114,9 +132,13 @@ impl Kind {
     }
 }
 
+/// The name of the zone that a record set is in.
+fn zone_name(id: &ResourceId) -> String {
+    id.parent().as_ref().map(ResourceId::name).unwrap_or_default().to_owned()
+}
+
 /// The whole name that a record set is of.
 fn host(id: &ResourceId) -> String {
-    let zone = id.parent();
-    let zone = zone.as_ref().map(ResourceId::name).unwrap_or_default();
+    let zone = zone_name(id);
     if id.name() == APEX { format!("{zone}.") } else { format!("{}.{zone}.", id.name()) }
 }

@@ -16,11 +16,21 @@ use crate::provider::Kind;
 pub(crate) enum Refusal {
     #[error("there is nothing at this path")]
     NoSuchPath,
+    #[error("this path names nothing that could be kept: {0}; use shorter names")]
+    Path(String),
     #[error("the method is not allowed here")]
     Method,
     #[error("the query parameter `api-version` is missing or not a date")]
     ApiVersion,
-    #[error("the body is not a JSON object with a `location`: {0}")]
+    #[error("the query parameter `$top` is a number from 1 to {0}")]
+    Top(usize),
+    #[error("the query parameter `$skipToken` leads nowhere any more; begin the list again without it")]
+    SkipToken,
+    #[error(
+        "what a secret says is told to some only: whom `secret_readers` of the cloud names, by a certificate"
+    )]
+    NotForYou,
+    #[error("the body cannot be used: {0}")]
     Body(String),
     #[error("`{0}` is not a type of resource that exists here")]
     UnknownType(String),
@@ -40,6 +50,10 @@ pub(crate) enum Refusal {
         "`{0}` is not a name of a zone or a record set; parts are letters, digits, hyphens, at most 63 each"
     )]
     Name(String),
+    #[error(
+        "`{0}` is not a name of a vault or a secret; those are letters, digits, hyphens, a vault's 3 to 24 of them that begin with a letter"
+    )]
+    VaultName(String),
     #[error("`{0}` is the zone's own name, whose name servers and real name are the cloud's to say")]
     Apex(ResourceId),
     #[error("`{id}` cannot be beside the {other} of that name: an alias has no other records; delete one")]
@@ -61,9 +75,13 @@ impl Refusal {
             Self::NoSuchPath => CloudError::path_not_found(),
             Self::Method => CloudError::new(ErrorCode::NotFound, text).with_status(405),
             Self::ApiVersion => CloudError::new(ErrorCode::InvalidParameter, text).with_target("api-version"),
+            Self::Path(_) => CloudError::new(ErrorCode::InvalidParameter, text),
+            Self::Top(_) => CloudError::new(ErrorCode::InvalidParameter, text).with_target("$top"),
+            Self::SkipToken => CloudError::new(ErrorCode::InvalidParameter, text).with_target("$skipToken"),
+            Self::NotForYou => CloudError::new(ErrorCode::AuthorizationFailed, text),
             Self::Body(_) | Self::RecordSet(_) => CloudError::new(ErrorCode::InvalidRequestContent, text),
             Self::Condition(header) => CloudError::new(ErrorCode::InvalidParameter, text).with_target(header),
-            Self::Name(_) => CloudError::new(ErrorCode::InvalidResource, text),
+            Self::Name(_) | Self::VaultName(_) => CloudError::new(ErrorCode::InvalidResource, text),
             Self::Apex(id) => CloudError::new(ErrorCode::InvalidResource, text).with_target(id),
             Self::UnknownType(_) => {
                 let message = format!("{text}; the types are {}", Kind::names());

@@ -8,9 +8,10 @@ use std::net::IpAddr;
 
 use pilothouse_arm::ResourceId;
 use pilothouse_arm::dns::RecordKind;
+use pilothouse_runtime::Clock;
 use pilothouse_store::{
-    Catalog, Container, Document, DocumentId, Error as StoreError, Etag, Partition, Precondition, Query,
-    Store, Transaction,
+    Catalog, Container, Continue, Document, DocumentId, Error as StoreError, Etag, Partition, Precondition,
+    Query, Store, Transaction,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -18,6 +19,7 @@ use serde_json::{Map, Value, json};
 use crate::condition::Condition;
 use crate::provider::{Kind, Surroundings};
 use crate::refusal::Refusal;
+use crate::vault::{self, Sealed};
 
 const GROUPS: &str = "resource-groups";
 const RESOURCES: &str = "resources";
@@ -31,7 +33,17 @@ const ATTEMPTS: usize = 20;
 ///
 /// Never: the declarations do not depend on anything.
 pub fn catalog() -> Catalog {
-    Catalog::try_new([Container::new(GROUPS), container()]).expect("the declarations are valid")
+    Catalog::try_new([Container::new(GROUPS), container(), vault::container()])
+        .expect("the declarations are valid")
+}
+
+/// What suffices to follow names in such a store. Nothing in it is secret, so whoever answers for names needs no key.
+///
+/// # Panics
+///
+/// Never: the declarations do not depend on anything.
+pub fn names_catalog() -> Catalog {
+    Catalog::try_new([container()]).expect("the declarations are valid")
 }
 
 /// Where everything in groups is.
@@ -45,6 +57,8 @@ pub(crate) struct Resources {
     store: Store,
     groups: Container,
     resources: Container,
+    /// What secrets say, by the key of the resource.
+    sealed: Container,
     /// The region's own zone.
     base_zone: ResourceId,
     surroundings: Surroundings,
@@ -55,6 +69,23 @@ pub(crate) struct Resources {
 pub(crate) enum Put {
     Created,
     Replaced,
+}
+
+/// Which part of a list is asked for.
+#[derive(Clone, Debug)]
+pub(crate) struct Slice {
+    /// At most so many, whatever they are; of these those are answered that are wanted.
+    pub(crate) top: usize,
+    /// Where it begins.
+    pub(crate) from: Option<Continue>,
+}
+
+/// A part of a list.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Listed {
+    pub(crate) value: Vec<Value>,
+    /// Where the list goes on, unless this was the end.
+    pub(crate) next: Option<Continue>,
 }
 
 /// A group or resource as it is stored.
@@ -75,9 +106,16 @@ pub(crate) struct Record {
 }
 
 impl Resources {
-    pub(crate) fn new(store: Store, base_zone: ResourceId, gateway: IpAddr) -> Self {
-        let surroundings = Surroundings { gateway, domain: base_zone.name().to_lowercase() };
-        Self { store, groups: Container::new(GROUPS), resources: container(), base_zone, surroundings }
+    pub(crate) fn new(store: Store, base_zone: ResourceId, gateway: IpAddr, clock: Clock) -> Self {
+        let surroundings = Surroundings { gateway, domain: base_zone.name().to_lowercase(), clock };
+        Self {
+            store,
+            groups: Container::new(GROUPS),
+            resources: container(),
+            sealed: vault::container(),
+            base_zone,
+            surroundings,
+        }
     }
 
     /// Makes sure of the region's own zone.
@@ -126,10 +164,11 @@ impl Resources {
         group: &ResourceId,
         id: &ResourceId,
         kind: Kind,
-        body: Map<String, Value>,
+        mut body: Map<String, Value>,
         condition: &Condition,
     ) -> Result<(Put, Value), Refusal> {
         kind.check(id, &body)?;
+        let sealed = if kind == Kind::Secret { Some(Sealed::take(id, &mut body)?) } else { None };
         for _ in 0..ATTEMPTS {
             let Some((mut holder, etag)) = self.get(&self.groups, group).await? else {
                 return Err(Refusal::NotFound(group.clone()));
@@ -155,6 +194,10 @@ impl Resources {
             if let Kind::RecordSet(of) = kind {
                 self.check_zone(&mut transaction, id, of).await?;
             }
+            if let Some(sealed) = &sealed {
+                self.check_parent(&mut transaction, id).await?;
+                transaction.put(&self.sealed, key(id)?, Precondition::Any, sealed)?;
+            }
             if put == Put::Created && !id.is_below(&self.base_zone) {
                 holder.seen += 1;
                 transaction.put(&self.groups, key(group)?, Precondition::Etag(etag), &holder)?;
@@ -173,11 +216,7 @@ impl Resources {
         id: &ResourceId,
         kind: RecordKind,
     ) -> Result<(), Refusal> {
-        let Some(zone) = id.parent() else { return Err(Refusal::NoSuchPath) };
-        let Some((_, etag)) = self.get(&self.resources, &zone).await? else {
-            return Err(Refusal::NotFound(zone));
-        };
-        transaction.check(&self.resources, key(&zone)?, Precondition::Etag(etag));
+        let zone = self.check_parent(transaction, id).await?;
         let excluded = |other: &RecordKind| (*other == RecordKind::Cname) != (kind == RecordKind::Cname);
         for other in RecordKind::ALL.into_iter().filter(excluded) {
             let beside = zone.child(other.name(), id.name());
@@ -187,6 +226,28 @@ impl Resources {
             transaction.check(&self.resources, key(&beside)?, Precondition::Absent);
         }
         Ok(())
+    }
+
+    /// What a resource is in is there, and stays as it is while it is put.
+    async fn check_parent(
+        &self,
+        transaction: &mut Transaction,
+        id: &ResourceId,
+    ) -> Result<ResourceId, Refusal> {
+        let Some(parent) = id.parent() else { return Err(Refusal::NoSuchPath) };
+        let Some((_, etag)) = self.get(&self.resources, &parent).await? else {
+            return Err(Refusal::NotFound(parent));
+        };
+        transaction.check(&self.resources, key(&parent)?, Precondition::Etag(etag));
+        Ok(parent)
+    }
+
+    /// What a secret says now.
+    pub(crate) async fn secret_get(&self, id: &ResourceId) -> Result<Sealed, Refusal> {
+        match self.store.get(&self.sealed, &partition(id)?, &key(id)?).await? {
+            Some(document) => Ok(document.parse()?),
+            None => Err(Refusal::NotFound(id.clone())),
+        }
     }
 
     pub(crate) async fn group_get(&self, id: &ResourceId) -> Result<Value, Refusal> {
@@ -199,10 +260,18 @@ impl Resources {
         found.map(|(record, etag)| record.shown(&etag)).ok_or_else(|| Refusal::NotFound(id.clone()))
     }
 
-    pub(crate) async fn group_list(&self, subscription: &str) -> Result<Vec<Value>, Refusal> {
-        let partition = Partition::try_new(subscription)?;
-        let found = self.records(Query::partition(&self.groups, &partition)).await?;
-        Ok(found.iter().map(|(record, etag)| record.shown(etag)).collect())
+    pub(crate) async fn group_list(&self, subscription: &str, slice: Slice) -> Result<Listed, Refusal> {
+        self.list(Query::partition(&self.groups, &Partition::try_new(subscription)?), None, slice).await
+    }
+
+    /// What is in the groups of a subscription, all of it or of one type.
+    pub(crate) async fn subscription_list(
+        &self,
+        subscription: &str,
+        kind: Option<Kind>,
+        slice: Slice,
+    ) -> Result<Listed, Refusal> {
+        self.list(Query::partition(&self.resources, &Partition::try_new(subscription)?), kind, slice).await
     }
 
     /// What is in a group, all of it or of one type.
@@ -210,9 +279,10 @@ impl Resources {
         &self,
         group: &ResourceId,
         kind: Option<Kind>,
-    ) -> Result<Vec<Value>, Refusal> {
+        slice: Slice,
+    ) -> Result<Listed, Refusal> {
         self.group_get(group).await?;
-        Ok(shown(&self.content(group).await?, kind))
+        self.list(self.content(group)?, kind, slice).await
     }
 
     /// What is below a resource, all of it or of one type.
@@ -220,9 +290,30 @@ impl Resources {
         &self,
         parent: &ResourceId,
         kind: Option<Kind>,
-    ) -> Result<Vec<Value>, Refusal> {
+        slice: Slice,
+    ) -> Result<Listed, Refusal> {
         self.resource_get(parent).await?;
-        Ok(shown(&self.below(parent).await?, kind))
+        self.list(self.below(parent)?, kind, slice).await
+    }
+
+    async fn list(&self, query: Query, kind: Option<Kind>, slice: Slice) -> Result<Listed, Refusal> {
+        let mut query = query.limit(slice.top);
+        if let Some(from) = slice.from {
+            query = query.from(from);
+        }
+        let page = match self.store.list(query).await {
+            // What it was a list of is not kept any more.
+            Err(StoreError::TooOld { .. } | StoreError::NotYet { .. }) => return Err(Refusal::SkipToken),
+            page => page?,
+        };
+        let mut value = Vec::with_capacity(page.documents.len());
+        for document in &page.documents {
+            let record: Record = document.parse()?;
+            if kind.is_none_or(|kind| record.kind == kind.name()) {
+                value.push(record.shown(&document.etag));
+            }
+        }
+        Ok(Listed { value, next: page.next })
     }
 
     /// Deletes a group with everything in it; false if there is none.
@@ -236,8 +327,8 @@ impl Resources {
             condition.check(id, former.as_ref().map(|(_, etag)| etag))?;
             let Some((_, etag)) = former else { return Ok(false) };
             let mut transaction = transaction(id)?;
-            for (record, _) in self.content(id).await? {
-                transaction.delete(&self.resources, key(&record.id)?, Precondition::Any);
+            for record in self.records(self.content(id)?).await? {
+                self.remove(&mut transaction, &record)?;
             }
             transaction.delete(&self.groups, key(id)?, Precondition::Etag(etag));
             if self.is_committed(&transaction).await? {
@@ -263,9 +354,8 @@ impl Resources {
             condition.check(id, former.as_ref().map(|(_, etag)| etag))?;
             let Some((_, etag)) = former else { return Ok(false) };
             let mut transaction = transaction(id)?;
-            let below = self.below(id).await?;
-            for (record, _) in &below {
-                transaction.delete(&self.resources, key(&record.id)?, Precondition::Any);
+            for record in self.records(self.below(id)?).await? {
+                self.remove(&mut transaction, &record)?;
             }
             transaction.delete(&self.resources, key(id)?, Precondition::Etag(etag));
             // Whatever came in below it since has changed the group.
@@ -279,25 +369,32 @@ impl Resources {
         Err(Refusal::Busy(id.clone()))
     }
 
-    async fn below(&self, parent: &ResourceId) -> Result<Vec<(Record, Etag)>, Refusal> {
+    /// With what a secret says, if it is one.
+    fn remove(&self, transaction: &mut Transaction, record: &Record) -> Result<(), Refusal> {
+        transaction.delete(&self.resources, key(&record.id)?, Precondition::Any);
+        if record.kind == Kind::Secret.name() {
+            transaction.delete(&self.sealed, key(&record.id)?, Precondition::Any);
+        }
+        Ok(())
+    }
+
+    fn below(&self, parent: &ResourceId) -> Result<Query, Refusal> {
         let query = Query::partition(&self.resources, &partition(parent)?);
-        self.records(query.prefix(format!("{}/", parent.key()))).await
+        Ok(query.prefix(format!("{}/", parent.key())))
     }
 
-    async fn content(&self, group: &ResourceId) -> Result<Vec<(Record, Etag)>, Refusal> {
-        let query = Query::partition(&self.resources, &partition(group)?).matching(GROUP, group.key());
-        self.records(query).await
+    fn content(&self, group: &ResourceId) -> Result<Query, Refusal> {
+        Ok(Query::partition(&self.resources, &partition(group)?).matching(GROUP, group.key()))
     }
 
-    async fn records(&self, query: Query) -> Result<Vec<(Record, Etag)>, Refusal> {
+    async fn records(&self, query: Query) -> Result<Vec<Record>, Refusal> {
         let mut page = self.store.list(query.clone()).await?;
         let mut documents = page.documents;
         while let Some(next) = page.next {
             page = self.store.list(query.clone().from(next)).await?;
             documents.append(&mut page.documents);
         }
-        let read = |document: Document| Ok((document.parse()?, document.etag));
-        documents.into_iter().map(read).collect()
+        Ok(documents.iter().map(Document::parse).collect::<Result<_, _>>()?)
     }
 
     async fn get(&self, container: &Container, id: &ResourceId) -> Result<Option<(Record, Etag)>, Refusal> {
@@ -335,11 +432,6 @@ impl Record {
         }
         shown
     }
-}
-
-fn shown(found: &[(Record, Etag)], kind: Option<Kind>) -> Vec<Value> {
-    let wanted = |(record, _): &&(Record, Etag)| kind.is_none_or(|kind| record.kind == kind.name());
-    found.iter().filter(wanted).map(|(record, etag)| record.shown(etag)).collect()
 }
 
 /// The spelling of the first put stays, as does what the group has seen.

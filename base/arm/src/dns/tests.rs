@@ -58,8 +58,25 @@ fn names_are_told_from_what_is_none() {
     for other in ["", ".", "a..b", "-a", "a-", "a b", "*.a", long.as_str(), "ä.b"] {
         assert!(!is_name(other), "{other}");
     }
-    assert!(is_relative_name("@") && is_relative_name("*") && is_relative_name("*.apps"));
-    assert!(!is_relative_name("a.*") && !is_relative_name("") && !is_relative_name("*."));
+}
+
+#[test]
+fn names_in_a_zone_are_those_that_can_be_asked_for() {
+    let is_name = |name: &str| is_relative_name(name, "first.pilothouse.test");
+    for name in ["@", "*", "*.apps", "api", "_http.a"] {
+        assert!(is_name(name), "{name}");
+    }
+    for other in ["", "a.*", "*.", "api.", "*.apps.", "@.a", "a..b"] {
+        assert!(!is_name(other), "{other}");
+    }
+    // With the zone's own name behind them they are too long, or just not.
+    let [zone, name] = [50, 63].map(|length| "x".repeat(length));
+    let zone = [zone.as_str(); 4].join(".");
+    assert_eq!(zone.len() + 1 + 49, 253);
+    assert!(is_relative_name(&name[..49], &zone) && is_relative_name(&name[..49], &format!("{zone}.")));
+    assert!(!is_relative_name(&name[..50], &zone) && is_relative_name("@", &zone));
+    assert!(is_relative_name(&format!("*.{}", &name[..47]), &zone));
+    assert!(!is_relative_name(&format!("*.{}", &name[..48]), &zone));
 }
 
 #[test]

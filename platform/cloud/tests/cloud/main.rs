@@ -6,11 +6,14 @@ use std::time::Duration;
 use http::header::{IF_MATCH, IF_NONE_MATCH};
 use http::{HeaderName, Method, StatusCode};
 use pilothouse_cloud::{Config, Deps, NameFeed, Service, catalog};
-use pilothouse_http::{Client, ClientBuilder};
+use pilothouse_http::{Client, ClientBuilder, Health};
 use pilothouse_runtime::{Clock, OnExit, Reason, Shutdown, Tasks};
-use pilothouse_store::{Location, Options, Store};
+use pilothouse_store::{Keyring, Location, Options, Store};
 use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
+
+mod lists;
+mod vaults;
 
 const GROUP: &str = "/subscriptions/11111111-2222-3333-4444-555555555555/resourceGroups/Managed";
 const ZONE: &str = "providers/Microsoft.Network/dnsZones/first.pilothouse.test";
@@ -21,23 +24,38 @@ struct Cloud {
     store: Store,
     address: String,
     client: Client,
+    health: Health,
     shutdown: Shutdown,
     tasks: Tasks,
 }
 
 impl Cloud {
     async fn start(location: Location) -> Self {
+        Self::start_with(location, Keyring::ephemeral().unwrap(), Config::default()).await
+    }
+
+    async fn start_with(location: Location, keyring: Keyring, config: Config) -> Self {
         let shutdown = Shutdown::new();
-        let store = Store::open(Options::new(location, catalog(), shutdown.clone())).await.unwrap();
+        let options =
+            Options { keyring: Some(keyring), ..Options::new(location, catalog(), shutdown.clone()) };
+        let store = Store::open(options).await.unwrap();
         let mut registry = Registry::default();
-        let deps = Deps { store: store.clone(), clock: Clock::system(), registry: &mut registry };
-        let service = Service::build(Config::default(), deps).await.unwrap();
-        let address = format!("http://{}", service.local_address());
+        let health = Health::new(shutdown.clone());
+        let deps = Deps {
+            store: store.clone(),
+            clock: Clock::system(),
+            health: health.clone(),
+            registry: &mut registry,
+        };
+        let scheme = if config.listener.tls.is_some() { "https" } else { "http" };
+        let service = Service::build(config, deps).await.unwrap();
+        assert!(!health.is_ready(), "nobody is answered yet");
+        let address = format!("{scheme}://{}", service.local_address());
         let tasks = Tasks::new("test", shutdown.clone());
         let own = shutdown.clone();
         tasks.spawn("cloud", OnExit::StopProcess, async move { Ok(service.run(own).await?) });
         let client = ClientBuilder::new(Duration::from_secs(20)).build().unwrap();
-        Self { store, address, client, shutdown, tasks }
+        Self { store, address, client, health, shutdown, tasks }
     }
 
     async fn stop(self) {
@@ -136,6 +154,12 @@ async fn requests_that_make_no_sense_are_refused_in_the_shape_of_arm() {
         (Method::GET, format!("{GROUP}?api-version=soon"), StatusCode::BAD_REQUEST, "InvalidParameter"),
         (Method::PUT, unknown, StatusCode::BAD_REQUEST, "InvalidResourceType"),
         (Method::PUT, format!("{GROUP}{VERSION}"), StatusCode::BAD_REQUEST, "InvalidRequestContent"),
+        (
+            Method::GET,
+            format!("{GROUP}{}{VERSION}", "x".repeat(512)),
+            StatusCode::BAD_REQUEST,
+            "InvalidParameter",
+        ),
         (Method::GET, format!("/elsewhere{VERSION}"), StatusCode::NOT_FOUND, "NotFound"),
         (Method::POST, format!("{GROUP}{VERSION}"), StatusCode::METHOD_NOT_ALLOWED, "NotFound"),
     ] {
@@ -143,6 +167,34 @@ async fn requests_that_make_no_sense_are_refused_in_the_shape_of_arm() {
         let (found, refusal) = cloud.call(method, &path, body).await;
         assert_eq!((found, &refusal["error"]["code"]), (status, &json!(code)), "{path}");
     }
+    for properties in [json!([]), json!("text"), json!(1)] {
+        let body = json!({"location": "local", "properties": properties});
+        let (status, refusal) = cloud.put(&format!("{GROUP}/{IDENTITY}"), body).await;
+        let message = refusal["error"]["message"].as_str().unwrap();
+        assert!(
+            status == StatusCode::BAD_REQUEST && message.contains("`properties` is not an object"),
+            "{message}"
+        );
+    }
+    let (status, made) =
+        cloud.put(&format!("{GROUP}/{IDENTITY}"), json!({"location": "local", "properties": null})).await;
+    assert_eq!((status, made["properties"]["clientId"].is_string()), (StatusCode::CREATED, true));
+    assert!(cloud.health.is_ready(), "{:?}", cloud.health.verdicts());
+    cloud.stop().await;
+}
+
+#[tokio::test]
+async fn groups_may_be_called_as_people_write() {
+    let cloud = Cloud::start(Location::memory()).await;
+    let (subscription, _) = GROUP.rsplit_once('/').unwrap();
+    let group = format!("{subscription}/Gr%C3%B6%C3%9Fe%20(1)");
+    let (status, made) = cloud.make(&group, json!({"location": "local"})).await;
+    assert_eq!((status, &made["name"]), (StatusCode::CREATED, &json!("Größe (1)")));
+    cloud.put(&format!("{group}/{ZONE}"), json!({"location": "global"})).await;
+    let (_, content) = cloud.get(&format!("{group}/resources")).await;
+    assert_eq!(content["value"][0]["id"], format!("{subscription}/Größe (1)/{ZONE}"));
+    assert_eq!(cloud.delete(&group).await, StatusCode::OK);
+    assert_eq!(cloud.get(&format!("{group}/{ZONE}")).await.0, StatusCode::NOT_FOUND);
     cloud.stop().await;
 }
 
@@ -150,12 +202,14 @@ async fn requests_that_make_no_sense_are_refused_in_the_shape_of_arm() {
 async fn a_restart_keeps_everything() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("cloud.db").to_str().unwrap().to_owned();
-    let cloud = Cloud::start(Location::sqlite(path.as_str())).await;
+    let keyring = Keyring::open_or_create(format!("{path}.key")).unwrap();
+    let start = || Cloud::start_with(Location::sqlite(path.as_str()), keyring.clone(), Config::default());
+    let cloud = start().await;
     cloud.put(GROUP, json!({"location": "local"})).await;
     let (_, zone) = cloud.put(&format!("{GROUP}/{ZONE}"), json!({"location": "global"})).await;
     cloud.stop().await;
 
-    let cloud = Cloud::start(Location::sqlite(path.as_str())).await;
+    let cloud = start().await;
     assert_eq!(cloud.get(&format!("{GROUP}/{ZONE}")).await, (StatusCode::OK, zone));
     let subscription = GROUP.rsplit_once('/').unwrap().0;
     let (_, groups) = cloud.get(subscription).await;
@@ -252,6 +306,8 @@ async fn record_sets_are_in_zones_and_go_with_them() {
         let (status, found) = cloud.get(&format!("{zone}/{list}")).await;
         assert_eq!((status, found["value"].as_array().unwrap().len()), (StatusCode::OK, count), "{list}");
     }
+    // By itself it is a name, in this zone it is too long for one.
+    let too_long = format!("A/{}", vec!["x".repeat(60); 4].join("."));
     let alias = json!({"properties": {"TTL": 5, "CNAMERecord": {"cname": "a.example"}}});
     let servers = json!({"properties": {"TTL": 5, "NSRecords": [{"nsdname": "a.example"}]}});
     for (set, body, status, says) in [
@@ -259,6 +315,8 @@ async fn record_sets_are_in_zones_and_go_with_them() {
         ("CNAME/@", alias.clone(), StatusCode::BAD_REQUEST, "the cloud's to say"),
         ("NS/@", servers, StatusCode::BAD_REQUEST, "the cloud's to say"),
         ("A/-", addresses(&["127.0.0.1"]), StatusCode::BAD_REQUEST, "not a name"),
+        ("A/api.", addresses(&["127.0.0.1"]), StatusCode::BAD_REQUEST, "not a name"),
+        (&too_long, addresses(&["127.0.0.1"]), StatusCode::BAD_REQUEST, "not a name"),
         ("A/b", addresses(&["somewhere"]), StatusCode::BAD_REQUEST, "properties"),
         ("A/b", alias.clone(), StatusCode::BAD_REQUEST, "properties.ARecords"),
         ("MX/b", alias.clone(), StatusCode::BAD_REQUEST, "Microsoft.Network/dnsZones/TXT"),
