@@ -3,10 +3,11 @@
 //! Everything is made with `If-None-Match: *`. What is there already is looked at: if it carries the cluster's mark it is
 //! brought up to date, as after a crash; if not, it is somebody else's, and is neither changed nor deleted.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::time::Duration;
 
+use futures::future::join;
 use http::header::{IF_MATCH, IF_NONE_MATCH};
 use http::{HeaderName, Method, StatusCode};
 use pilothouse_arm::ResourceId;
@@ -14,11 +15,16 @@ use pilothouse_arm::dns::{RecordData, RecordSet};
 use pilothouse_clusters_service_api::{Cluster, LeftBehindObject};
 use pilothouse_http::{CallError, Client, Context, Response};
 use pilothouse_runtime::fault;
+use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::{Value, json};
-use tracing::warn;
 use url::Url;
 
 use crate::manifests::CLUSTER_ID_LABEL;
+use crate::record::{ClusterRecord, Prepared};
+
+mod drift;
+mod removal;
+mod vault;
 
 /// How long one call may take, retries included.
 const DEADLINE: Duration = Duration::from_secs(30);
@@ -28,9 +34,13 @@ const RESOURCE_GROUPS: &str = "2021-04-01";
 const DNS_ZONES: &str = "2018-05-01";
 const NETWORK: &str = "2024-05-01";
 const IDENTITIES: &str = "2023-01-31";
+const VAULTS: &str = "2023-07-01";
 
 /// On whose behalf components act in the customer's subscription.
-const OPERATORS: [&str; 2] = ["control-plane", "data-plane"];
+pub(crate) const OPERATORS: [&str; 2] = ["control-plane", "data-plane"];
+/// How much of its id is in the name of a cluster's vault, which may have 24 characters. Its prefix is not, because a real
+/// cloud gives away the name of a vault that has gone only later, and the prefix at once.
+const VAULT_ID: usize = 20;
 /// How long records may be kept by whoever asked for them, in seconds. Clusters come and go quickly.
 const RECORD_LIFE: u32 = 60;
 
@@ -44,6 +54,8 @@ pub(crate) struct Cloud {
     base: Url,
     /// The zone that clusters' zones are delegated from, if it is ours to write.
     base_zone: Option<ResourceId>,
+    /// What every cluster pulls with.
+    pull_secret: SecretString,
 }
 
 /// Why the cloud did not do what it was asked.
@@ -66,96 +78,52 @@ pub(crate) enum CloudFailure {
     Incomplete(String, &'static str),
     #[error("`{0}` was changed by somebody else meanwhile; it is looked at again")]
     Changed(String),
+    #[error(
+        "`{path}` does not say any more that it is cluster `{id}`'s, which made it, and is not deleted; mark it with \
+         `api.openshift.com/id: {id}` again (a group by a tag, a record set in its metadata), or remove it yourself"
+    )]
+    Unmarked { path: String, id: String },
 }
 
 impl Cloud {
-    pub(crate) fn new(http: Client, base: Url, base_zone: Option<ResourceId>) -> Self {
-        Self { http, base, base_zone }
+    pub(crate) fn new(
+        http: Client,
+        base: Url,
+        base_zone: Option<ResourceId>,
+        pull_secret: SecretString,
+    ) -> Self {
+        Self { http, base, base_zone, pull_secret }
+    }
+
+    fn pull_secret(&self) -> &str {
+        self.pull_secret.expose_secret()
     }
 
     /// Makes sure of the managed resource group and what is in it, and last of all of the delegation that leads to its
-    /// names. Safe to repeat.
-    pub(crate) async fn ensure(&self, cluster: &Cluster, context: &Context) -> Result<(), CloudFailure> {
+    /// names. Safe to repeat. Answers what manifests need to know of it.
+    ///
+    /// What does not need one another is made at once. Whatever fails, the rest is waited for: a request that is still on its
+    /// way could arrive after its cluster is deleted.
+    pub(crate) async fn ensure(
+        &self,
+        record: &ClusterRecord,
+        context: &Context,
+    ) -> Result<Option<Prepared>, CloudFailure> {
+        let cluster = &record.cluster;
         let work = Work { cloud: self, cluster, context };
         let paths = Paths::of(cluster);
         work.ensure_group(&paths.group).await?;
-        let location = &cluster.region.id;
-        let tags = json!({CLUSTER_ID_LABEL: cluster.id});
-
-        let body = json!({"location": "global", "tags": tags, "properties": {"zoneType": "Public"}});
-        let made = work.ensure(&paths.zone, DNS_ZONES, &body).await?;
-        let servers: Vec<_> = texts(&made["properties"]["nameServers"]);
-
-        let body = json!({"location": location, "tags": tags, "sku": {"name": "Standard"},
-                          "properties": {"publicIPAllocationMethod": "Static"}});
-        let made = work.ensure(&paths.address, NETWORK, &body).await?;
-        let address = made["properties"]["ipAddress"].as_str().and_then(|text| text.parse().ok());
-        let unknown = || CloudFailure::Incomplete(paths.address.clone(), "its address");
-        let address = address.ok_or_else(unknown)?;
-
-        let frontend = json!({"name": "api", "properties": {"publicIPAddress": {"id": paths.address},
-                              "domainNameLabel": format!("api.{}", zone(cluster))}});
-        let body = json!({"location": location, "tags": tags, "sku": {"name": "Standard"},
-                          "properties": {"frontendIPConfigurations": [frontend]}});
-        work.ensure(&paths.balancer, NETWORK, &body).await?;
-
-        let (record, data) = match address {
-            IpAddr::V4(address) => (&paths.records[0], RecordData::A(vec![address])),
-            IpAddr::V6(address) => (&paths.records[1], RecordData::Aaaa(vec![address])),
-        };
-        work.ensure(record, DNS_ZONES, &work.record_set(data)).await?;
-
-        for identity in &paths.identities {
-            work.ensure(identity, IDENTITIES, &json!({"location": location, "tags": tags})).await?;
-        }
+        let network = Box::pin(work.ensure_network(&paths));
+        let secrets = Box::pin(work.ensure_secrets(&paths, record));
+        let (servers, prepared) = join(network, secrets).await;
+        let (servers, prepared) = (servers?, prepared?);
         if let Some(delegation) = delegation(self.base_zone.as_ref(), cluster) {
             if servers.is_empty() {
                 return Err(CloudFailure::Incomplete(paths.zone, "its name servers"));
             }
             work.ensure(&delegation, DNS_ZONES, &work.record_set(RecordData::Ns(servers))).await?;
         }
-        Ok(())
-    }
-
-    /// What a cluster once had and has no more, by path. Only looks.
-    pub(crate) async fn missing(
-        &self,
-        cluster: &Cluster,
-        context: &Context,
-    ) -> Result<Vec<String>, CloudFailure> {
-        let work = Work { cloud: self, cluster, context };
-        let Paths { group, zone, address, balancer, records, identities } = Paths::of(cluster);
-        let Some(content) = work.get(&format!("{group}/resources"), RESOURCE_GROUPS).await? else {
-            return Ok(vec![group]);
-        };
-        let there = content["value"].as_array().into_iter().flatten();
-        let there: HashSet<_> =
-            there.filter_map(|resource| resource["id"].as_str().map(str::to_lowercase)).collect();
-        let resources = [zone, address, balancer].into_iter().chain(identities);
-        let mut missing: Vec<_> = resources.filter(|path| !there.contains(&path.to_lowercase())).collect();
-        // A group does not list what is in its zones.
-        let [ipv4, ipv6] = records;
-        if work.get(&ipv4, DNS_ZONES).await?.is_none() && work.get(&ipv6, DNS_ZONES).await?.is_none() {
-            missing.push(ipv4);
-        }
-        if let Some(delegation) = delegation(self.base_zone.as_ref(), cluster)
-            && work.get(&delegation, DNS_ZONES).await?.is_none()
-        {
-            missing.push(delegation);
-        }
-        Ok(missing)
-    }
-
-    /// Deletes what leads to the cluster's names, and the managed resource group with everything in it: each if it is this
-    /// cluster's, and the second also if the first cannot be. Safe to repeat.
-    pub(crate) async fn delete(&self, cluster: &Cluster, context: &Context) -> Result<(), CloudFailure> {
-        let work = Work { cloud: self, cluster, context };
-        let undelegated = match delegation(self.base_zone.as_ref(), cluster) {
-            Some(delegation) => work.delete_own(&delegation, DNS_ZONES).await,
-            None => Ok(()),
-        };
-        let removed = work.delete_group(group_path(cluster)).await;
-        undelegated.and(removed)
+        Ok(prepared)
     }
 }
 
@@ -175,6 +143,7 @@ struct Paths {
     /// Of the API's name, for either kind of address; there is one of them.
     records: [String; 2],
     identities: [String; OPERATORS.len()],
+    vault: String,
 }
 
 /// What is done for one cluster.
@@ -197,6 +166,7 @@ impl Paths {
             balancer: format!("{network}/loadBalancers/{prefix}-api"),
             records: ["A", "AAAA"].map(|kind| format!("{zone}/{kind}/api")),
             identities: OPERATORS.map(|operator| format!("{identities}/{prefix}-{operator}")),
+            vault: format!("{group}/providers/Microsoft.KeyVault/vaults/{}", vault_name(cluster)),
             group,
             zone,
         }
@@ -206,6 +176,53 @@ impl Paths {
 // === impl Work ===
 
 impl Work<'_> {
+    /// The cluster's mark, for what has tags.
+    fn tags(&self) -> Value {
+        json!({CLUSTER_ID_LABEL: self.cluster.id})
+    }
+
+    /// Makes sure of the zone, the address, and what leads from the one to the other. Answers who answers for the zone.
+    async fn ensure_network(&self, paths: &Paths) -> Result<Vec<String>, CloudFailure> {
+        let body = json!({"location": "global", "tags": self.tags(), "properties": {"zoneType": "Public"}});
+        let zone = self.ensure(&paths.zone, DNS_ZONES, &body);
+        let (zone, address) = join(zone, self.ensure_address(&paths.address)).await;
+        let (zone, address) = (zone?, address?);
+        let (record, data) = match address {
+            IpAddr::V4(address) => (&paths.records[0], RecordData::A(vec![address])),
+            IpAddr::V6(address) => (&paths.records[1], RecordData::Aaaa(vec![address])),
+        };
+        let set = self.record_set(data);
+        let record = self.ensure(record, DNS_ZONES, &set);
+        let (record, balancer) = join(record, self.ensure_balancer(paths)).await;
+        record?;
+        balancer?;
+        Ok(texts(&zone["properties"]["nameServers"]))
+    }
+
+    async fn ensure_address(&self, path: &str) -> Result<IpAddr, CloudFailure> {
+        let body = json!({"location": self.cluster.region.id, "tags": self.tags(), "sku": {"name": "Standard"},
+                          "properties": {"publicIPAllocationMethod": "Static"}});
+        let made = self.ensure(path, NETWORK, &body).await?;
+        let address = made["properties"]["ipAddress"].as_str().and_then(|text| text.parse().ok());
+        address.ok_or_else(|| CloudFailure::Incomplete(path.to_owned(), "its address"))
+    }
+
+    async fn ensure_balancer(&self, paths: &Paths) -> Result<(), CloudFailure> {
+        let frontend = json!({"name": "api", "properties": {"publicIPAddress": {"id": paths.address},
+                              "domainNameLabel": format!("api.{}", zone(self.cluster))}});
+        let body = json!({"location": self.cluster.region.id, "tags": self.tags(), "sku": {"name": "Standard"},
+                          "properties": {"frontendIPConfigurations": [frontend]}});
+        self.ensure(&paths.balancer, NETWORK, &body).await.map(drop)
+    }
+
+    /// Answers what the identity is known by.
+    async fn ensure_identity(&self, path: &str) -> Result<String, CloudFailure> {
+        let body = json!({"location": self.cluster.region.id, "tags": self.tags()});
+        let made = self.ensure(path, IDENTITIES, &body).await?;
+        let client_id = made["properties"]["clientId"].as_str().map(str::to_owned);
+        client_id.ok_or_else(|| CloudFailure::Incomplete(path.to_owned(), "its client's id"))
+    }
+
     async fn ensure_group(&self, path: &str) -> Result<(), CloudFailure> {
         let cluster = self.cluster;
         let body = json!({"location": cluster.region.id, "managedBy": cluster.azure.resource_id(),
@@ -240,42 +257,27 @@ impl Work<'_> {
         Err(CloudFailure::Foreign { group: azure.managed_resource_group_name.clone(), owner })
     }
 
-    /// Deletes the managed resource group with everything in it, if it is the cluster's.
-    async fn delete_group(&self, group: String) -> Result<(), CloudFailure> {
-        let etag = match self.own_group(&group).await {
-            Ok(Some(etag)) => etag,
-            Ok(None) => return Ok(()),
-            // Somebody else's group was refused when the cluster was made, and is none of ours now.
-            Err(CloudFailure::Foreign { owner, .. }) => {
-                warn!(cluster = %self.cluster.id, group, owner, "the managed resource group is not this cluster's, and stays");
-                return Ok(());
-            }
-            Err(error) => return Err(error),
-        };
-        // As it was read: between the two somebody may have put another group into its place.
-        let read = Some((IF_MATCH, etag.as_str()));
-        let answer = self.call(Method::DELETE, &group, RESOURCE_GROUPS, None, read).await?;
-        match answer.status() {
-            StatusCode::OK | StatusCode::NO_CONTENT | StatusCode::NOT_FOUND => Ok(()),
-            StatusCode::PRECONDITION_FAILED => Err(CloudFailure::Changed(group)),
-            // Accepted is not done: the next look finds out.
-            StatusCode::ACCEPTED => {
-                Err(CloudFailure::StillThere(self.cluster.azure.managed_resource_group_name.clone()))
-            }
-            _ => Err(refused(Method::DELETE, group, answer).await),
+    /// Makes a resource, or brings the cluster's own up to date. Answers it as it is then.
+    async fn ensure(&self, path: &str, version: &str, body: &Value) -> Result<Value, CloudFailure> {
+        match self.create(path, version, body).await? {
+            Some(made) => Ok(made),
+            None => self.replace(path, version, body).await,
         }
     }
 
-    /// Makes a resource, or brings the cluster's own up to date. Answers it as it is then.
-    async fn ensure(&self, path: &str, version: &str, body: &Value) -> Result<Value, CloudFailure> {
+    /// Makes a resource; none if there is one.
+    async fn create(&self, path: &str, version: &str, body: &Value) -> Result<Option<Value>, CloudFailure> {
         let new = Some((IF_NONE_MATCH, "*"));
         let answer = self.call(Method::PUT, path, version, Some(body), new).await?;
-        if answer.status().is_success() {
-            return Ok(answer.json().await?);
+        match answer.status() {
+            status if status.is_success() => Ok(Some(answer.json().await?)),
+            StatusCode::PRECONDITION_FAILED => Ok(None),
+            _ => Err(refused(Method::PUT, path.to_owned(), answer).await),
         }
-        if answer.status() != StatusCode::PRECONDITION_FAILED {
-            return Err(refused(Method::PUT, path.to_owned(), answer).await);
-        }
+    }
+
+    /// Brings a resource up to date, if it is the cluster's.
+    async fn replace(&self, path: &str, version: &str, body: &Value) -> Result<Value, CloudFailure> {
         let Some(found) = self.get(path, version).await? else {
             return Err(CloudFailure::Changed(path.to_owned()));
         };
@@ -288,28 +290,9 @@ impl Work<'_> {
         }
     }
 
-    /// Deletes a resource if it is the cluster's.
-    async fn delete_own(&self, path: &str, version: &str) -> Result<(), CloudFailure> {
-        let Some(found) = self.get(path, version).await? else { return Ok(()) };
-        let etag = match self.own_etag(path, &found) {
-            Ok(etag) => etag,
-            // It was refused when the cluster was made, and is none of ours now.
-            Err(CloudFailure::ForeignResource { .. }) => return Ok(()),
-            Err(error) => return Err(error),
-        };
-        let answer = self.call(Method::DELETE, path, version, None, Some((IF_MATCH, &etag))).await?;
-        match answer.status() {
-            StatusCode::OK | StatusCode::NO_CONTENT | StatusCode::NOT_FOUND => Ok(()),
-            StatusCode::PRECONDITION_FAILED => Err(CloudFailure::Changed(path.to_owned())),
-            _ => Err(refused(Method::DELETE, path.to_owned(), answer).await),
-        }
-    }
-
     /// Which state of a resource this is; an error if it does not carry the cluster's mark.
     fn own_etag(&self, path: &str, found: &Value) -> Result<String, CloudFailure> {
-        // Record sets have no tags.
-        let mark = [&found["tags"], &found["properties"]["metadata"]];
-        let mark = mark.iter().find_map(|marks| marks[CLUSTER_ID_LABEL].as_str());
+        let mark = mark(found);
         if mark == Some(self.cluster.id.as_str()) {
             return Ok(found["etag"].as_str().unwrap_or("*").to_owned());
         }
@@ -332,6 +315,35 @@ impl Work<'_> {
         }
     }
 
+    /// Everything in a list, however many parts it comes in; none if there is nothing that it would be a list of.
+    async fn list(&self, path: &str, version: &str) -> Result<Option<Vec<Value>>, CloudFailure> {
+        let mut url = self.url(path, version);
+        let mut listed = Vec::new();
+        loop {
+            let answer = self.send(Method::GET, url.clone(), None, None).await?;
+            let mut page: Value = match answer.status() {
+                StatusCode::NOT_FOUND => return Ok(None),
+                StatusCode::OK => answer.json().await?,
+                _ => return Err(refused(Method::GET, path.to_owned(), answer).await),
+            };
+            if let Some(value) = page["value"].as_array_mut() {
+                listed.append(value);
+            }
+            // At the address that we know it by.
+            match page["nextLink"].as_str().and_then(|link| Url::parse(link).ok()) {
+                Some(next) if next.query() != url.query() => url.set_query(next.query()),
+                _ => return Ok(Some(listed)),
+            }
+        }
+    }
+
+    fn url(&self, path: &str, version: &str) -> Url {
+        let mut url = self.cloud.base.clone();
+        url.set_path(path);
+        url.query_pairs_mut().append_pair("api-version", version);
+        url
+    }
+
     async fn call(
         &self,
         method: Method,
@@ -340,9 +352,16 @@ impl Work<'_> {
         body: Option<&Value>,
         condition: Option<(HeaderName, &str)>,
     ) -> Result<Response, CloudFailure> {
-        let mut url = self.cloud.base.clone();
-        url.set_path(path);
-        url.query_pairs_mut().append_pair("api-version", version);
+        self.send(method, self.url(path, version), body, condition).await
+    }
+
+    async fn send(
+        &self,
+        method: Method,
+        url: Url,
+        body: Option<&Value>,
+        condition: Option<(HeaderName, &str)>,
+    ) -> Result<Response, CloudFailure> {
         let writes = method != Method::GET;
         let mut call = self.cloud.http.call(method, url).context(self.context).deadline(DEADLINE);
         if let Some((name, value)) = condition {
@@ -356,6 +375,18 @@ impl Work<'_> {
     }
 }
 
+/// Whose a resource says that it is. Record sets have no tags.
+fn mark(found: &Value) -> Option<&str> {
+    [&found["tags"], &found["properties"]["metadata"]]
+        .into_iter()
+        .find_map(|marks| marks[CLUSTER_ID_LABEL].as_str())
+}
+
+fn vault_name(cluster: &Cluster) -> String {
+    let id: String = cluster.id.as_str().chars().take(VAULT_ID).collect();
+    format!("kv-{id}")
+}
+
 fn texts(list: &Value) -> Vec<String> {
     list.as_array().into_iter().flatten().filter_map(|text| text.as_str().map(str::to_owned)).collect()
 }
@@ -365,6 +396,11 @@ fn delegation(base_zone: Option<&ResourceId>, cluster: &Cluster) -> Option<Strin
     // One that was made in another domain was delegated by somebody else.
     let zone = base_zone.filter(|zone| zone.name().eq_ignore_ascii_case(&cluster.dns.base_domain))?;
     Some(zone.child("NS", &cluster.domain_prefix).into())
+}
+
+/// The directory of the cluster's subscription, if it says which.
+pub(crate) fn directory(cluster: &Cluster) -> &str {
+    cluster.azure.tenant_id.as_deref().unwrap_or("00000000-0000-0000-0000-000000000000")
 }
 
 /// The domain of a cluster.

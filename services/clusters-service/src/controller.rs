@@ -23,7 +23,7 @@ use crate::error::Impossible;
 use crate::manifests::{self, Settings};
 use crate::metrics::Metrics;
 use crate::plan::{self, Action, Plan, Step};
-use crate::record::{ClusterRecord, NodePoolRecord};
+use crate::record::{ClusterRecord, NodePoolRecord, Prepared};
 use crate::records::{Records, Stored};
 
 mod look;
@@ -282,12 +282,12 @@ impl ClusterController {
         let record = &plan.cluster;
         match action {
             Action::PrepareCloud => {
-                self.cloud.ensure(&record.cluster, &context(record)).await?;
-                self.cloud_prepared(&record.cluster.id).await?;
+                let prepared = self.cloud.ensure(record, &context(record)).await?;
+                self.cloud_prepared(&record.cluster.id, prepared.as_ref()).await?;
             }
             Action::RestoreCloud => {
-                self.cloud.ensure(&record.cluster, &context(record)).await?;
-                warn!(cluster = %record.cluster.id, "something was removed from the cloud; made again");
+                self.cloud.ensure(record, &context(record)).await?;
+                warn!(cluster = %record.cluster.id, "something was removed or changed in the cloud; put back");
             }
             Action::Create(work) => match fault::around(PUBLISH, self.source.work_create(work)).await {
                 Ok(()) => info!(cluster = %record.cluster.id, work = work.name, "posted manifests"),
@@ -305,7 +305,7 @@ impl ClusterController {
                 fault::around(WITHDRAW, self.maestro.resource_bundle_delete(&id)).await?;
                 info!(cluster = %record.cluster.id, work = name, "asked for manifests to be removed");
             }
-            Action::DeleteCloud => self.cloud.delete(&record.cluster, &context(record)).await?,
+            Action::DeleteCloud => self.cloud.delete(record, &context(record)).await?,
             Action::RemoveNodePool(index) => {
                 let stored = &documents.node_pools[*index];
                 self.node_pool_remove(&stored.value).await?;
@@ -332,7 +332,8 @@ impl ClusterController {
         Ok(())
     }
 
-    async fn cloud_prepared(&self, id: &ClusterId) -> Result<(), StoreError> {
+    /// What manifests are made of is written with the news itself: so they are never posted without it, or with anything else.
+    async fn cloud_prepared(&self, id: &ClusterId, prepared: Option<&Prepared>) -> Result<(), StoreError> {
         let now = self.clock.now();
         let updated = self.records.cluster_update(id, |record| {
             record.cloud_prepared = true;
@@ -349,6 +350,9 @@ impl ClusterController {
     /// Only what is still to go: by now somebody may have made a new one under the same id.
     async fn node_pool_remove(&self, record: &NodePoolRecord) -> Result<(), StoreError> {
         let shown = &record.node_pool;
+            if !record.cloud_prepared {
+                record.prepared = prepared.cloned();
+            }
         let found = self.records.node_pool_get(&shown.cluster_id, &shown.id).await?;
         match found {
             Some(stored) if stored.value.node_pool.creation_timestamp == shown.creation_timestamp => {

@@ -37,6 +37,7 @@ use crate::record::{ClusterRecord, CredentialRecord, NodePoolRecord, Origin, Rev
 mod authentication;
 mod credential;
 mod hosted_cluster;
+mod identities;
 mod left_behind;
 mod managed_cluster;
 pub(crate) mod mark;
@@ -230,6 +231,10 @@ impl Names {
     fn ssh_key(&self) -> String {
         format!("{}-ssh-key", self.hosted_cluster)
     }
+    fn secret_encryption(&self) -> String {
+        format!("{}-secret-encryption", self.hosted_cluster)
+    }
+
 
     fn issuer_authority(&self, external_auth: &ExternalAuthId) -> String {
         format!("{}-issuer-{external_auth}", self.hosted_cluster)

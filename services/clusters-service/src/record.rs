@@ -1,7 +1,8 @@
 //! What is stored: one document per cluster, per node pool and per credential of an administrator.
 //!
 //! A document is what the API shows, and beside it what only the service itself needs to go on after a crash. Nothing
-//! here is secret but the keys of credentials; pull secrets come from files and pass through.
+//! here is secret but the keys of credentials and those that clusters' secrets are encrypted with; pull secrets come from
+//! files and pass through.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,7 +10,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use pilothouse_clusters_service_api::{
     Cluster, ClusterState, ClusterUpdate, ExternalAuth, ExternalAuthId, InflightCheck, LeftBehind, NodePool,
-    NodePoolStateValue, NodePoolUpdate, Version, properties,
+    NodePoolStateValue, NodePoolUpdate, Secret, Version, properties,
 };
 use serde::{Deserialize, Serialize};
 
@@ -18,6 +19,7 @@ use crate::plan::plus;
 mod check;
 mod credential;
 mod external_auth;
+mod prepared;
 mod shard;
 mod upgrade_policy;
 
@@ -25,6 +27,7 @@ pub(crate) use credential::{CredentialRecord, Revocation, Signed};
 pub(crate) use external_auth::ExternalAuthRecord;
 pub(crate) use shard::{Health, ShardRecord, Usage};
 pub(crate) use upgrade_policy::{Outcome, Target, UpgradePolicies};
+pub(crate) use prepared::{Prepared, key_bytes, new_key};
 
 /// The form of these documents.
 const SCHEMA: u32 = 1;
@@ -63,6 +66,9 @@ pub(crate) struct ClusterRecord {
     pub(crate) cloud_prepared: bool,
     /// Since when it is in its state; deadlines count from here.
     pub(crate) since: Timestamp,
+    /// What they are; nothing for a cluster that was prepared before there were vaults, which stays as it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) prepared: Option<Prepared>,
 }
 
 /// A node pool as it is stored.
@@ -136,6 +142,7 @@ impl ClusterRecord {
             cloud_prepared: false,
             since,
         }
+            prepared: None,
     }
 
     /// Takes over a change that an operation asks for; false if there is nothing to change, or the operation asked before.
@@ -195,6 +202,19 @@ impl ClusterRecord {
 
     /// Whether its deletion does not wait for its management cluster.
     pub(crate) fn is_abandoned(&self) -> bool {
+    /// Whether what it stores is encrypted with a key that only the customer has.
+    pub(crate) fn has_a_key_of_the_customer(&self) -> bool {
+        let encryption = self.cluster.azure.etcd_encryption.as_ref();
+        encryption.is_some_and(|encryption| {
+            encryption.data_encryption.customer_managed.as_ref().is_some_and(|key| key.kms.is_some())
+        })
+    }
+
+    /// What its secrets are to be encrypted with where they are stored, if that was made here.
+    pub(crate) fn encryption_key(&self) -> Option<&Secret> {
+        self.prepared.as_ref()?.encryption_key.as_ref()
+    }
+
         self.left_behind.is_some()
     }
 

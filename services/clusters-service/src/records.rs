@@ -60,14 +60,16 @@ pub fn catalog() -> Catalog {
 }
 
 fn clusters() -> Container {
-    Container::new(CLUSTERS).with_index(SUBSCRIPTION, "/cluster/azure/subscription_id")
+    Container::new(CLUSTERS)
+        .with_index(SUBSCRIPTION, "/cluster/azure/subscription_id")
+        .with_secret("/prepared/encryption_key")
 }
 
 fn node_pools() -> Container {
     Container::new(NODE_POOLS).with_index(CLUSTER, "/node_pool/cluster_id")
 }
 
-/// The key of a credential is the one secret that is kept here.
+/// The key of a credential is the one secret of it.
 fn credentials() -> Container {
     Container::new(CREDENTIALS).with_index(CLUSTER, "/credential/cluster_id").with_secret("/key")
 }

@@ -85,8 +85,9 @@ impl Service {
         let registry = registry.sub_registry_with_prefix("clusters_service");
         let http_metrics = pilothouse_http::Metrics::new(registry);
         let metrics = Metrics::new(registry);
-        let settings = Settings::of(&config, pull_secret(&config)?);
-        let cloud = Cloud::new(http, config.cloud_address()?, config.base_zone()?);
+        let pull_secret = pull_secret(&config)?;
+        let settings = Settings::of(&config, pull_secret.clone());
+        let cloud = Cloud::new(http, config.cloud_address()?, config.base_zone()?, pull_secret);
         let config = Arc::new(config);
         let holder = Parts::holder("clusters-service", config.replica.as_deref());
         let parts = Arc::new(Parts::new(store.clone(), "clusters-service", holder, config.lease.0));

@@ -84,12 +84,19 @@ async fn name_of_a_cluster_is_answered_until_the_cluster_is_deleted() {
     };
     let groups = list("");
     let group = groups[0]["name"].as_str().unwrap();
-    let kinds: Vec<_> = list(&format!("/{group}/resources"))
-        .iter()
-        .map(|found| found["type"].as_str().unwrap().to_owned())
-        .collect();
+    let content = list(&format!("/{group}/resources"));
+    let kinds: Vec<_> = content.iter().map(|found| found["type"].as_str().unwrap().to_owned()).collect();
     for kind in ["dnsZones", "dnsZones/A", "loadBalancers", "publicIPAddresses"] {
         assert!(kinds.contains(&format!("Microsoft.Network/{kind}")), "{kinds:?}");
+    }
+    let vault = content.iter().find(|found| found["type"] == "Microsoft.KeyVault/vaults").unwrap();
+    let vault = vault["properties"]["vaultUri"].as_str().unwrap();
+    let told = |name: &str| curl(&[&format!("{vault}secrets/{name}?api-version=7.4")]).unwrap();
+    for secret in ["etcd-encryption-key", "pull-secret", "first-control-plane"] {
+        let (status, answer) = told(secret);
+        let value = answer["value"].as_str().unwrap();
+        assert_eq!(status, 200, "{answer}");
+        assert!(content.iter().all(|found| !found.to_string().contains(value)), "{secret}");
     }
 
     // A restart forgets nothing.
@@ -102,6 +109,7 @@ async fn name_of_a_cluster_is_answered_until_the_cluster_is_deleted() {
     region.is_gone(&first).await;
     region.dig_says(name, "status: NXDOMAIN").await;
     region.dig_says("first.pilothouse.test NS", "status: NXDOMAIN").await;
+    assert_eq!(told("etcd-encryption-key").0, 404, "the vault went with its cluster");
     region.stop();
 }
 
@@ -123,15 +131,13 @@ async fn name_servers_alone_follow_the_store_of_a_cloud() {
     let database = server.fresh_database();
     let folder = tempfile::tempdir().unwrap();
     let [cloud, one, two] = [(); 3].map(|()| free_port());
-    let config = |service: String| {
-        let key = folder.path().join("store.key");
+    let key = format!("store_key_file = {:?}", folder.path().join("store.key"));
+    let config = |key: &str, service: String| {
         let metrics = "[metrics]\naddress = \"127.0.0.1:0\"\n";
-        format!(
-            "store = \"{database}?schema=cloud\"\nstore_key_file = {key:?}\n{metrics}[service]\n{service}\n"
-        )
+        format!("store = \"{database}?schema=cloud\"\n{key}\n{metrics}[service]\n{service}\n")
     };
     let listener = format!("gateway = \"192.0.2.9\"\nlistener = {{ address = \"127.0.0.1:{cloud}\" }}");
-    let _cloud = start("cloud", &config(listener), folder.path());
+    let _cloud = start("cloud", &config(&key, listener), folder.path());
     let zone = pilothouse_arm::dns::region_zone("pilothouse.test");
     let url = |path: &str| format!("http://127.0.0.1:{cloud}{path}?api-version=2018-05-01");
     eventually("the cloud has the region's zone", LIMIT, || {
@@ -145,8 +151,9 @@ async fn name_servers_alone_follow_the_store_of_a_cloud() {
         }
     })
     .await;
-    let _servers =
-        [one, two].map(|port| start("dns", &config(format!("listen = \"127.0.0.1:{port}\"")), folder.path()));
+    // Without the key: nothing of names is secret.
+    let listen = |port| config("", format!("listen = \"127.0.0.1:{port}\""));
+    let _servers = [one, two].map(|port| start("dns", &listen(port), folder.path()));
     let record = url(&format!("{zone}/A/www"));
     for port in [one, two] {
         dig_says(&port.to_string(), "www.pilothouse.test", "status: NXDOMAIN").await;

@@ -106,13 +106,13 @@ impl ClusterController {
         Ok(Look::There(Box::new(documents), Box::new(plan)))
     }
 
-    /// What somebody has removed from the cloud, if this cluster's turn has come to be looked at.
+    /// What somebody has removed from the cloud or changed there, if this cluster's turn has come to be looked at.
     async fn missing(&self, record: &ClusterRecord) -> Vec<String> {
         let id = &record.cluster.id;
         if !record.cloud_prepared || record.deletion.is_some() || !self.uninspected().contains(id) {
             return Vec::new();
         }
-        match self.cloud.missing(&record.cluster, &context(record)).await {
+        match self.cloud.missing(record, &context(record)).await {
             Ok(missing) => missing,
             Err(error) => {
                 debug!(cluster = %id, error = %Chain(&error), "the cloud does not say what it has; later");

@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 
 use super::{
     GENERATION_FEEDBACK, HOSTED_CLUSTER_CONDITIONS, Names, NotWritten, OBSERVED_GENERATION_FEEDBACK,
-    Settings, VERSION_FEEDBACK, VERSION_STATE_FEEDBACK, authentication, condition_paths, config, image_of,
-    mark, metadata, path, settings,
+    Settings, VERSION_FEEDBACK, VERSION_STATE_FEEDBACK, authentication, condition_paths, config, identities,
+    metadata, path, settings,
 };
 use crate::record::ClusterRecord;
 
@@ -43,7 +43,7 @@ pub(super) fn manifest(
         pull_secret: Reference::to(names.pull_secret()),
         ssh_key: general.ssh_public_key.as_ref().map(|_| Reference::to(names.ssh_key())).unwrap_or_default(),
         issuer_url: "https://kubernetes.default.svc".to_owned(),
-        other: settings::of_cluster(cluster),
+        other: settings::of_cluster(record, names),
         ..HostedClusterSpec::default()
     };
     if let Some(authentication) = authentication::authentication(record, names) {
@@ -55,7 +55,6 @@ pub(super) fn manifest(
         namespace: Some(names.namespace.clone()),
         ..metadata(&names.hosted_cluster, record, record.latest_origin())
     };
-    mark::put(&mut hosted_cluster.metadata.annotations);
     if let Some(payload) = cluster.properties.get(properties::PAYLOAD) {
         let annotations = hosted_cluster.metadata.annotations.get_or_insert_default();
         annotations.insert(PAYLOAD_ANNOTATION.to_owned(), payload.clone());
@@ -94,7 +93,6 @@ pub(super) fn feedback(names: &Names) -> Vec<ManifestConfig> {
     paths.push(path(VERSION_STATE_FEEDBACK, ".status.version.history[0].state"));
     paths.push(path(GENERATION_FEEDBACK, ".metadata.generation"));
     paths.push(path(OBSERVED_GENERATION_FEEDBACK, ".status.version.observedGeneration"));
-    paths.push(mark::feedback());
     vec![
         config(identifier("", "namespaces", &names.namespace, ""), Vec::new()),
         config(identifier("", "secrets", "*", &names.namespace), Vec::new()),
@@ -108,7 +106,7 @@ pub(super) fn feedback(names: &Names) -> Vec<ManifestConfig> {
 pub(super) fn release_image(record: &ClusterRecord, settings: &Settings) -> String {
     // Admitted versions have a number.
     let number = record.cluster.version.number().unwrap_or_default();
-    image_of(&settings.release_repository, number)
+    format!("{}:{number}", settings.release_repository)
 }
 
 /// The cloud that the cluster's machines and addresses are in.
@@ -121,6 +119,7 @@ pub(super) fn platform(record: &ClusterRecord) -> Platform {
         "subnetID": azure.subnet_resource_id,
         "securityGroupID": azure.network_security_group_resource_id,
         "topology": settings::topology(&record.cluster),
+        "azureAuthenticationConfig": identities::of_cluster(record),
     });
     let details: serde_json::Map<String, Value> = match details {
         Value::Object(members) => members.into_iter().filter(|(_, value)| !value.is_null()).collect(),

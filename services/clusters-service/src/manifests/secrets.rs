@@ -8,7 +8,7 @@ use secrecy::ExposeSecret as _;
 use serde_json::Value;
 
 use super::{Names, NotWritten, Settings, metadata};
-use crate::record::ClusterRecord;
+use crate::record::{ClusterRecord, key_bytes};
 
 /// In the order in which they have to be applied.
 pub(super) fn manifests(
@@ -23,12 +23,16 @@ pub(super) fn manifests(
         names,
         &names.pull_secret(),
         "kubernetes.io/dockerconfigjson",
-        (".dockerconfigjson", settings.pull_secret.expose_secret()),
+        (".dockerconfigjson", settings.pull_secret.expose_secret().as_bytes()),
     );
     let mut manifests = vec![serde_json::to_value(&namespace)?, serde_json::to_value(&pull_secret)?];
     if let Some(key) = &settings.ssh_public_key {
-        let ssh_key = secret(record, names, &names.ssh_key(), "Opaque", ("id_rsa.pub", key));
+        let ssh_key = secret(record, names, &names.ssh_key(), "Opaque", ("id_rsa.pub", key.as_bytes()));
         manifests.push(serde_json::to_value(&ssh_key)?);
+    }
+    if let Some(key) = record.encryption_key().and_then(key_bytes) {
+        let encryption = secret(record, names, &names.secret_encryption(), "Opaque", ("key", &key));
+        manifests.push(serde_json::to_value(&encryption)?);
     }
     Ok(manifests)
 }
@@ -38,9 +42,9 @@ fn secret(
     names: &Names,
     name: &str,
     type_: &str,
-    (key, content): (&str, &str),
+    (key, content): (&str, &[u8]),
 ) -> Secret {
-    let data = k8s_openapi::ByteString(content.as_bytes().to_vec());
+    let data = k8s_openapi::ByteString(content.to_vec());
     Secret {
         metadata: ObjectMeta {
             namespace: Some(names.namespace.clone()),

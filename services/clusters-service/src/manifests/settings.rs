@@ -8,8 +8,12 @@ use pilothouse_clusters_service_api::{
 };
 use serde_json::{Map, Value, json};
 
+use super::Names;
+use crate::record::ClusterRecord;
+
 /// Members of a `HostedCluster`'s `spec`.
-pub(super) fn of_cluster(cluster: &Cluster) -> BTreeMap<String, Value> {
+pub(super) fn of_cluster(record: &ClusterRecord, names: &Names) -> BTreeMap<String, Value> {
+    let cluster = &record.cluster;
     let mut members = BTreeMap::new();
     if let Some(autoscaler) = &cluster.autoscaler {
         let limits = autoscaler.resource_limits.unwrap_or_default();
@@ -32,13 +36,17 @@ pub(super) fn of_cluster(cluster: &Cluster) -> BTreeMap<String, Value> {
     if cluster.image_registry.is_some_and(|registry| registry.state == Switch::Disabled) {
         members.insert("capabilities".to_owned(), json!({"disabled": ["ImageRegistry"]}));
     }
-    if let Some(encryption) = encryption(cluster) {
+    let own = || {
+        let key = json!({"activeKey": {"name": names.secret_encryption()}});
+        record.encryption_key().map(|_| json!({"type": "aescbc", "aescbc": key}))
+    };
+    if let Some(encryption) = encryption(cluster).or_else(own) {
         members.insert("secretEncryption".to_owned(), encryption);
     }
     members
 }
 
-/// The key that what the cluster stores is to be encrypted with.
+/// The key of the customer that what the cluster stores is to be encrypted with.
 fn encryption(cluster: &Cluster) -> Option<Value> {
     let encryption = &cluster.azure.etcd_encryption.as_ref()?.data_encryption;
     let key = &encryption.customer_managed.as_ref()?.kms.as_ref()?.active_key;

@@ -2,6 +2,7 @@
 //! groups with what is in them.
 
 use std::collections::BTreeMap;
+use std::future;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -18,6 +19,8 @@ use crate::switch::Switch;
 
 pub(crate) struct Cloud {
     resources: Mutex<BTreeMap<String, Value>>,
+    /// Everything that secrets were ever made to say, by their paths.
+    said: Mutex<BTreeMap<String, Vec<String>>>,
     correlations: Mutex<Vec<String>>,
     /// What was deleted, each with the state of it that was named.
     deleted: Mutex<Vec<(String, String)>>,
@@ -28,12 +31,15 @@ pub(crate) struct Cloud {
     hold: Mutex<Option<String>>,
     held: AtomicUsize,
     released: Notify,
+    /// Part of a path; requests there are never answered.
+    hung: Mutex<Option<String>>,
 }
 
 impl Cloud {
     pub(crate) fn new(switch: Arc<Switch>) -> Arc<Self> {
         Arc::new(Self {
             resources: Mutex::default(),
+            said: Mutex::default(),
             correlations: Mutex::default(),
             deleted: Mutex::default(),
             log: Mutex::default(),
@@ -41,6 +47,7 @@ impl Cloud {
             down: Mutex::new(false),
             hold: Mutex::default(),
             held: AtomicUsize::new(0),
+            hung: Mutex::default(),
             released: Notify::new(),
         })
     }
@@ -58,6 +65,11 @@ impl Cloud {
         *self.hold.lock().unwrap() = Some(path.to_owned());
     }
 
+    /// Whatever is asked of something below such a path from now on hangs.
+    pub(crate) fn hang(&self, path: &str) {
+        *self.hung.lock().unwrap() = Some(path.to_owned());
+    }
+
     pub(crate) fn is_holding(&self) -> bool {
         self.held.load(Ordering::SeqCst) > 0
     }
@@ -67,6 +79,10 @@ impl Cloud {
     }
 
     async fn wait_for_release(&self, method: &Method, path: &str) {
+        if self.hung.lock().unwrap().as_ref().is_some_and(|hung| path.contains(hung.as_str())) {
+            self.held.fetch_add(1, Ordering::SeqCst);
+            future::pending::<()>().await;
+        }
         let is_held = method == Method::PUT
             && self.hold.lock().unwrap().take_if(|held| path.contains(held.as_str())).is_some();
         if is_held {
@@ -93,6 +109,21 @@ impl Cloud {
 
     pub(crate) fn put(&self, path: &str, body: Value) {
         self.resources.lock().unwrap().insert(path.to_lowercase(), body);
+    }
+
+    /// Everything that a secret was ever made to say.
+    pub(crate) fn said(&self, path: &str) -> Vec<String> {
+        self.said.lock().unwrap().get(&path.to_lowercase()).cloned().unwrap_or_default()
+    }
+
+    /// Somebody makes a secret say something else.
+    pub(crate) fn say(&self, path: &str, value: &str) {
+        self.said.lock().unwrap().get_mut(&path.to_lowercase()).unwrap().push(value.to_owned());
+    }
+
+    /// Somebody changes something.
+    pub(crate) fn change(&self, path: &str, change: impl FnOnce(&mut Value)) {
+        change(self.resources.lock().unwrap().get_mut(&path.to_lowercase()).unwrap());
     }
 
     /// Somebody removes something.
@@ -139,19 +170,43 @@ impl Cloud {
                 if path.contains("/publicipaddresses/") {
                     body["properties"]["ipAddress"] = "127.0.0.1".into();
                 }
+                if path.contains("/userassignedidentities/") {
+                    body["properties"]["clientId"] = path.rsplit_once('/').unwrap().1.into();
+                }
+                if let Some(value) = body["properties"].as_object_mut().and_then(|it| it.remove("value")) {
+                    let said = value.as_str().unwrap().to_owned();
+                    self.said.lock().unwrap().entry(path.clone()).or_default().push(said);
+                } else if path.contains("/vaults/") {
+                    let host = headers["host"].to_str().unwrap();
+                    body["properties"]["vaultUri"] = format!("http://{host}/keyvault{path}/").into();
+                }
                 resources.insert(path, body.clone());
                 (StatusCode::CREATED, Json(body)).into_response()
             }
-            Method::GET if path.ends_with("/resources") => {
-                let group = path.trim_end_matches("/resources");
-                if !resources.contains_key(group) {
+            Method::GET if path.starts_with("/keyvault/") => {
+                let path = path.trim_start_matches("/keyvault");
+                match self.said(path).pop().filter(|_| resources.contains_key(path)) {
+                    Some(value) => Json(serde_json::json!({"value": value})).into_response(),
+                    None => StatusCode::NOT_FOUND.into_response(),
+                }
+            }
+            Method::GET if path.ends_with("/resources") || path.ends_with("/secrets") => {
+                let (above, _) = path.rsplit_once('/').unwrap();
+                if !resources.contains_key(above) {
                     return StatusCode::NOT_FOUND.into_response();
                 }
-                // What is inside of resources is not listed.
-                let inside =
-                    resources.keys().filter(|id| id.starts_with(group) && id.split('/').count() == 9);
-                let inside: Vec<_> = inside.map(|id| serde_json::json!({"id": id})).collect();
-                Json(serde_json::json!({"value": inside})).into_response()
+                // What is inside of resources is not listed with their group.
+                let depth = if path.ends_with("/secrets") { 11 } else { 9 };
+                let inside = resources
+                    .iter()
+                    .filter(|(id, _)| id.starts_with(above) && id.split('/').count() == depth)
+                    .map(|(id, body)| {
+                        let mut shown = body.clone();
+                        shown["id"] = id.as_str().into();
+                        shown["name"] = id.rsplit_once('/').unwrap().1.into();
+                        shown
+                    });
+                Json(serde_json::json!({"value": inside.collect::<Vec<_>>()})).into_response()
             }
             Method::GET => match resources.get(&path) {
                 Some(body) => Json(body.clone()).into_response(),

@@ -25,3 +25,4 @@ mod switch;
 mod together;
 mod upgrades;
 mod watch;
+mod vaults;

@@ -4,6 +4,7 @@ use pilothouse_clusters_service_api::{ClusterState, NodePoolStateValue};
 use pilothouse_test_support::eventually;
 
 use crate::support::{PATIENCE, World, context, new_cluster, new_node_pool};
+use crate::vaults::has_one_key;
 
 /// Runs a whole life, with the service killed once it waits for the answer to a request that was carried out. Answers
 /// how many requests the undisturbed life makes before it is ready, and after.
@@ -26,6 +27,7 @@ async fn life(kill_creation_after: Option<usize>, kill_deletion_after: Option<us
     service.until(&cluster.id, ClusterState::Ready).await;
     service.until_node_pool(&pool, NodePoolStateValue::Ready).await;
     let created = world.switch.seen();
+    has_one_key(&world, &cluster);
     assert_eq!(world.maestro.names().len(), 3, "{:?}", world.maestro.names());
 
     if let Some(requests) = kill_deletion_after {
@@ -54,8 +56,8 @@ async fn until_held(world: &World) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_kill_at_any_request_of_a_creation_ends_in_one_ready_cluster() {
-    // Fewer requests than any creation makes: eight puts, two looks at bundles, two posts.
-    for requests in 0..12 {
+    // Fewer requests than any creation makes: thirteen puts, two looks at bundles, two posts.
+    for requests in 0..17 {
         life(Some(requests), None).await;
     }
 }
