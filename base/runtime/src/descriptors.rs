@@ -39,15 +39,27 @@ pub fn descriptor_limit() -> u64 {
     getrlimit(Resource::RLIMIT_NOFILE).map_or(u64::MAX, |(soft, _)| soft)
 }
 
+/// The limit that this process began with, if it is known: for a program of ours that is to set it by itself. That is
+/// what to do where programs are started often: with [`with_former_limit`] the system first copies what it knows of the
+/// starting process's memory, which takes the longer the more there is.
+pub fn former_descriptor_limit() -> Option<u64> {
+    FORMER.get().copied()
+}
+
+/// Lowers the limit of descriptors of this process, and with it that of all it will start.
+///
+/// # Errors
+///
+/// When the system refuses, which it does not for a limit that is lower.
+pub fn lower_descriptor_limit(limit: u64) -> std::io::Result<()> {
+    let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE)?;
+    Ok(setrlimit(Resource::RLIMIT_NOFILE, soft.min(limit), hard)?)
+}
+
 /// Has a program begin with the limit of descriptors that this process began with.
 #[expect(unsafe_code, reason = "something is done between the fork and the program's beginning")]
 pub fn with_former_limit(command: &mut Command) -> &mut Command {
-    let Some(former) = FORMER.get().copied() else { return command };
+    let Some(former) = former_descriptor_limit() else { return command };
     // SAFETY: two calls into the kernel, which allocate nothing and take no lock.
-    unsafe {
-        command.pre_exec(move || {
-            let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE)?;
-            Ok(setrlimit(Resource::RLIMIT_NOFILE, soft.min(former), hard)?)
-        })
-    }
+    unsafe { command.pre_exec(move || lower_descriptor_limit(former)) }
 }

@@ -70,7 +70,7 @@ pub use accept::accept_failed;
 pub use backoff::Policy;
 pub use chain::Chain;
 pub use clock::{Clock, ManualClock};
-pub use descriptors::{descriptor_limit, with_former_limit};
+pub use descriptors::{descriptor_limit, former_descriptor_limit, lower_descriptor_limit, with_former_limit};
 pub use file_watch::FileWatch;
 pub use process::{Process, block_on};
 pub use reconcile::{Controller, Lane, Next, Reconcile};

@@ -7,7 +7,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
-use pilothouse_runtime::{OnExit, Tasks, with_former_limit};
+use pilothouse_runtime::{OnExit, Tasks};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::UnixStream;
 use tokio::process::Command;
@@ -37,10 +37,8 @@ type Asked = (Request, oneshot::Sender<Outcome>);
 impl Sandbox {
     /// Starts a shim in a pod's folder, or finds the one that is there.
     pub(crate) async fn launch(folder: &Path, program: &Path) -> io::Result<Process> {
-        let mut command = Command::new(program);
-        // What runs in pods is not ours, and may count its descriptors in a fixed set.
-        with_former_limit(command.as_std_mut());
-        let launching = command
+        // Nothing is asked to be done between fork and beginning: so the system need not copy what it knows of our memory.
+        let launching = Command::new(program)
             .arg(shim::VERB)
             .arg(folder)
             .env_clear()

@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::{Container, Pod};
 use kube::ResourceExt as _;
 use nix::sys::signal::Signal;
 use pilothouse_informer::ObjectKey;
-use pilothouse_runtime::{Chain, Next, TaskError};
+use pilothouse_runtime::{Chain, Next, TaskError, former_descriptor_limit};
 use tokio::time::Instant;
 use tracing::{info, warn};
 
@@ -294,6 +294,7 @@ impl Pods {
             privileged: specification::is_privileged(pod),
             host_network: specification::has_host_network(pod),
             cgroup: group,
+            descriptors: former_descriptor_limit(),
         };
         write_json(&local.folder.join("sandbox.json"), &wanted)?;
         // At the same time: what volumes are made of is asked of the API server, and a shim is started from this machine's

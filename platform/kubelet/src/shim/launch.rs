@@ -12,6 +12,7 @@ use nix::sched::CloneFlags;
 use nix::unistd::{
     ForkResult, chdir, dup2_stderr, dup2_stdin, dup2_stdout, fork, pipe2, sethostname, setsid,
 };
+use pilothouse_runtime::lower_descriptor_limit;
 
 use super::event_loop::EventLoop;
 use super::protocol::Sandbox;
@@ -45,6 +46,9 @@ pub(super) fn launch(folder: &Path) -> Result<Outcome, Failure> {
     setsid().doing(|| "leaving the session".into())?;
     if let Some(group) = &sandbox.cgroup {
         group.join().doing(|| "joining the pod's control group".into())?;
+    }
+    if let Some(limit) = sandbox.descriptors {
+        lower_descriptor_limit(limit).doing(|| "lowering the limit of descriptors".into())?;
     }
     // It is the last to go when memory runs out, for it tells what became of the others. An ordinary user may not ask for that.
     let _ = fs::write("/proc/self/oom_score_adj", "-998");

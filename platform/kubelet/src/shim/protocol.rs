@@ -23,6 +23,9 @@ pub(crate) struct Sandbox {
     /// Where the first process itself belongs.
     #[serde(default)]
     pub(crate) cgroup: Option<Group>,
+    /// How many descriptors its programs may begin with. They are not ours, and may count theirs in a fixed set.
+    #[serde(default)]
+    pub(crate) descriptors: Option<u64>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]

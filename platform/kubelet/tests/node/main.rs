@@ -49,6 +49,10 @@ const TESTS: &[(&str, fn())] = &[
         "running::containers_run_log_and_end_with_their_code",
         running::containers_run_log_and_end_with_their_code,
     ),
+    (
+        "running::programs_begin_with_as_many_descriptors_as_the_node_did",
+        running::programs_begin_with_as_many_descriptors_as_the_node_did,
+    ),
     ("running::a_node_claims_only_what_it_has_looked_at", running::a_node_claims_only_what_it_has_looked_at),
     ("running::readiness_follows_the_probe", running::readiness_follows_the_probe),
     (

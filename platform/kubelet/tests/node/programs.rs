@@ -9,6 +9,9 @@ use pilothouse_kubelet::{Config, Deps, Service};
 use pilothouse_runtime::{Clock, OnExit, Process};
 use prometheus_client::registry::Registry;
 
+/// How many descriptors a kubelet under test begins with. It raises that as far as it may.
+pub(crate) const DESCRIPTORS: u64 = 4000;
+
 /// A kubelet by the configuration in a file.
 pub(crate) fn kubelet(path: Option<&str>) -> ExitCode {
     let config: Config = toml::from_str(&std::fs::read_to_string(path.unwrap()).unwrap()).unwrap();
@@ -18,6 +21,7 @@ pub(crate) fn kubelet(path: Option<&str>) -> ExitCode {
     };
     let filter = std::env::var("PILOTHOUSE_TEST_LOG").unwrap_or_else(|_| "warn".into());
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    pilothouse_runtime::lower_descriptor_limit(DESCRIPTORS).unwrap();
     let code = pilothouse_runtime::block_on(async {
         let mut process = Process::install(Duration::from_secs(20)).unwrap();
         let deps = Deps { entered, clock: Clock::system(), registry: &mut Registry::default() };

@@ -5,6 +5,7 @@ use kube::Api;
 use kube::api::{ListParams, LogParams};
 use serde_json::json;
 
+use crate::programs::DESCRIPTORS;
 use crate::support::{Cluster, NODE, is_ready, program, run, shell, until};
 
 fn code_of(pod: &Pod) -> i32 {
@@ -35,6 +36,14 @@ pub(crate) fn containers_run_log_and_end_with_their_code() {
         let words: Vec<_> = output.split_whitespace().collect();
         assert_eq!(words[..4], ["hello-environment", "environment", "sh", "environment"], "{output}");
         assert!(words[4].parse::<u32>().unwrap() < 100, "a pod counts its own processes: {output}");
+    });
+}
+
+pub(crate) fn programs_begin_with_as_many_descriptors_as_the_node_did() {
+    run(async {
+        let cluster = Cluster::start().await;
+        let output = cluster.output_of("counts", shell("ulimit -Sn")).await;
+        assert_eq!(output.trim(), DESCRIPTORS.to_string());
     });
 }
 
