@@ -1,10 +1,12 @@
 //! Where the time of operations goes, step by step.
 //!
-//! An operation has its steps with the instants at which somebody wrote them down. Not every step of the flow is written down by
-//! itself: what is awaited is seen from outside, by what comes back of it. A step that is not recorded has no figure of
-//! its own, and says which step it is a part of.
+//! An operation has its steps with the instants at which somebody wrote them down; of a creation, Clusters Service says when it
+//! came past which step. Not every step of the flow is written down by itself: what is awaited is seen from outside, by what
+//! comes back of it. A step that is not recorded has no figure of its own, and says which step it is a part of; one that took
+//! less than it is recorded to says so.
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 
 use jiff::Timestamp;
 use pilothouse_arm::OperationStatus;
@@ -31,8 +33,9 @@ struct Step {
 
 /// Where the time of a step is, if the records have none of its own.
 enum Within {
-    /// In the one that was seen before it: that ends only when a later one is seen.
-    Earlier,
+    /// In the one beside it: the next, of what Clusters Service keeps moments of; otherwise the one that was seen before it, which
+    /// ends only when a later one is seen.
+    Neighbour,
     /// In this one.
     Step(usize),
     /// In each of these that was seen.
@@ -51,13 +54,13 @@ const FLOW: [Step; 14] = [
     step("caller authenticated", "frontend", Within::Step(4)),
     step("validated, stored, asked for", "frontend, backend", Within::Elsewhere("between steps")),
     step("cloud resources prepared", "clusters-service", Within::Elsewhere("between steps")),
-    step("manifests posted to Maestro", "clusters-service", Within::Earlier),
-    step("sent to the agent over MQTT", "maestro", Within::Earlier),
-    step("applied by the agents", "maestro, mce", Within::Earlier),
-    step("control plane and node pools made", "hypershift", Within::Earlier),
-    step("ManagedCluster marked available", "mce", Within::Earlier),
+    step("manifests posted to Maestro", "clusters-service", Within::Neighbour),
+    step("sent to the agent over MQTT", "maestro", Within::Neighbour),
+    step("applied by the agents", "maestro, mce", Within::Neighbour),
+    step("control plane and node pools made", "hypershift", Within::Neighbour),
+    step("ManagedCluster marked available", "mce", Within::Neighbour),
     step("statuses sent back over MQTT", "maestro", Within::Steps(&[7, 8, 9, 10])),
-    step("cluster record updated", "clusters-service", Within::Earlier),
+    step("cluster record updated", "clusters-service", Within::Neighbour),
     step("resource and operation updated", "backend", Within::Step(14)),
     step(
         "shown as Succeeded, kubeconfig answers",
@@ -65,6 +68,11 @@ const FLOW: [Step; 14] = [
         Within::Elsewhere("after the operation"),
     ),
 ];
+
+/// The step that is recorded only where Clusters Service keeps the moments of a creation.
+const STATUSES: usize = 11;
+/// Those that it has from the numbers which an agent orders its reports with: they are milliseconds.
+const REPORTED: RangeInclusive<usize> = 7..=10;
 
 impl Timeline {
     /// An operation, from its acceptance to its end.
@@ -125,6 +133,11 @@ impl Timeline {
         let mut note = format!("{}; {owner}", self.share(samples));
         if samples.largest() <= 0.0 {
             note += &format!("; recorded as one instant, what it took is {within}");
+        } else if self.has_moments() && REPORTED.contains(&number) {
+            note += "; recorded to the millisecond";
+            if samples.median() < 1.0 {
+                note += ", and below that";
+            }
         }
         if samples.len() < self.between.len() {
             note += &format!("; seen in {} of {}, otherwise {within}", samples.len(), self.between.len());
@@ -138,16 +151,24 @@ impl Timeline {
         match within {
             Within::Step(other) => format!("in step {other}"),
             Within::Elsewhere(place) => (*place).to_owned(),
-            Within::Earlier => match (1..number).rev().find(lasts) {
-                Some(other) => format!("in step {other}"),
-                None => "between steps".to_owned(),
-            },
+            Within::Neighbour => {
+                let earlier = || (1..number).rev().find(lasts);
+                let later = || (number + 1..=FLOW.len()).find(lasts);
+                match if self.has_moments() { later() } else { earlier() } {
+                    Some(other) => format!("in step {other}"),
+                    None => "between steps".to_owned(),
+                }
+            }
             Within::Steps(others) => {
                 let seen: Vec<_> =
                     others.iter().filter(|other| lasts(other)).map(|other| format!("step {other}")).collect();
                 format!("in {}", seen.join(" and "))
             }
         }
+    }
+
+    fn has_moments(&self) -> bool {
+        self.steps.contains_key(&STATUSES)
     }
 
     fn rest(&self, what: &str) -> Figure {
@@ -263,6 +284,24 @@ mod tests {
             let row = &rows[number - 1];
             assert!(row.contains(" – ") && row.ends_with(&format!("not recorded apart: {place}")), "{row}");
         }
+    }
+
+    #[test]
+    fn a_step_that_clusters_service_did_not_see_apart_is_in_the_next_one() {
+        let mut timeline = Timeline::default();
+        timeline.push(&operation(&[
+            step("6", "service", 1.0, 2.0),
+            step("7", "maestro", 2.0, 2.0),
+            step("9", "hypershift", 2.0, 3.0),
+            step("10", "mce", 3.0, 3.0),
+            step("11", "maestro", 3.0, 4.0),
+        ]));
+        timeline.push(&operation(&[step("10", "mce", 3.0, 3.1), step("11", "maestro", 3.1, 4.0)]));
+        let rows = rows(|report| timeline.show_flow(report, "creation"));
+        assert!(rows[6].contains("recorded as one instant, what it took is in step 9"), "{}", rows[6]);
+        assert!(rows[7].ends_with("not recorded apart: in step 9"), "{}", rows[7]);
+        assert!(rows[8].contains("recorded to the millisecond; seen in 1 of 2"), "{}", rows[8]);
+        assert!(rows[10].contains(" 900 "), "{}", rows[10]);
     }
 
     #[test]

@@ -8,8 +8,11 @@ use pilothouse_clusters_service_api::{
 };
 use pilothouse_records::{Operation, Request};
 
+mod creation;
 #[cfg(test)]
 mod tests;
+
+pub(crate) use creation::Creation;
 
 pub(crate) const BACKEND: &str = "services/backend";
 pub(crate) const CLUSTERS_SERVICE: &str = "services/clusters-service";
@@ -25,6 +28,8 @@ pub(crate) struct Observed {
     pub(crate) error: Option<(String, String)>,
     /// What it is called there.
     pub(crate) object: String,
+    /// How its creation went, if that is kept.
+    pub(crate) creation: Option<Creation>,
 }
 
 /// Which part of its life a resource is in.
@@ -69,6 +74,8 @@ impl From<&clusters_service::Cluster> for Observed {
             description: status.description.clone(),
             error,
             object: format!("cluster {}", cluster.id),
+            creation: (!status.moments.is_empty())
+                .then_some(Creation { began: cluster.creation_timestamp, moments: status.moments }),
         }
     }
 }
@@ -94,6 +101,7 @@ impl From<&clusters_service::NodePool> for Observed {
             description: status.message.clone(),
             error,
             object: format!("node pool {} of cluster {}", node_pool.id, node_pool.cluster_id),
+            creation: None,
         }
     }
 }
@@ -113,7 +121,7 @@ impl From<&clusters_service::ExternalAuth> for Observed {
             (phase == Phase::Failed).then(|| ("ProvisioningFailed".to_owned(), status.message.clone()));
         let object =
             format!("external authentication {} of cluster {}", external_auth.id, external_auth.cluster_id);
-        Self { phase, description: status.message.clone(), error, object }
+        Self { phase, description: status.message.clone(), error, object, creation: None }
     }
 }
 
@@ -140,15 +148,20 @@ impl From<&clusters_service::BreakGlassCredential> for Observed {
         };
         let object = format!("credential {} of cluster {}", credential.id, credential.cluster_id);
         let error = error.map(|(code, message)| (code.to_owned(), message));
-        Self { phase, description: credential.message.clone(), error, object }
+        Self { phase, description: credential.message.clone(), error, object, creation: None }
     }
 }
 
 /// The operation that makes something, after a look at it.
 pub(crate) fn creating(operation: &mut Operation, observed: &Observed, now: Timestamp, deadline: Timestamp) {
     let asked = format!("asked Clusters Service; it is {} there", observed.object);
+    let before = operation.clone();
     operation.step_end(4, BACKEND, ProvisioningState::Succeeded, asked, now);
     follow(operation, observed, (5, ProvisioningState::Provisioning), now, deadline);
+    // When exactly steps were over is worth telling, but no write of its own.
+    if *operation != before {
+        creation::note(operation, observed, now);
+    }
 }
 
 /// The operation that changes something, after a look at it.

@@ -28,6 +28,9 @@ use crate::records::{Records, Stored};
 
 mod look;
 
+mod moments;
+
+pub(crate) use moments::Noticed;
 /// A pass through a whole life needs far fewer; more would be two writers fighting.
 const ROUNDS: usize = 20;
 /// How long the calls of one round may take together.
@@ -54,6 +57,10 @@ pub(crate) struct ClusterController {
     /// Of which it is to be looked whether the cloud still has what they need: everyone once in a while, since nobody tells.
     pub(crate) uninspected: Mutex<HashSet<ClusterId>>,
 }
+    /// When creations came past their steps.
+    pub(crate) noticed: Noticed,
+    /// Whose clusters wait behind whose.
+    pub(crate) lanes: Lanes,
 
 /// Why an action, or an observation, failed.
 #[derive(Debug, thiserror::Error)]
@@ -350,6 +357,7 @@ impl ClusterController {
     /// Only what is still to go: by now somebody may have made a new one under the same id.
     async fn node_pool_remove(&self, record: &NodePoolRecord) -> Result<(), StoreError> {
         let shown = &record.node_pool;
+                record.cluster.status.moments.cloud_prepared.get_or_insert(now);
             if !record.cloud_prepared {
                 record.prepared = prepared.cloned();
             }

@@ -16,7 +16,7 @@ use secrecy::SecretString;
 use crate::cloud::Cloud;
 use crate::clusters::Clusters;
 use crate::config::Config;
-use crate::controller::ClusterController;
+use crate::controller::{ClusterController, Noticed};
 use crate::error::Error;
 use crate::manifests::Settings;
 use crate::metrics::Metrics;
@@ -111,6 +111,8 @@ impl Service {
         };
         let resync = Options { resync: config.resync.0, ..Options::default() };
         let shards =
+            noticed: Noticed::default(),
+            lanes: lanes.clone(),
             ShardController { records, maestro: maestro.clone(), source: source.clone(), config, clock };
         let connected = Connected::default();
         health.register("clusters-service maestro", subscription_check(connected.clone()));

@@ -18,7 +18,7 @@ impl Work<'_> {
         let stored = stored.filter(|cluster| cluster.active_operation == Some(self.operation.id));
         let Some(stored) = stored else { return self.give_up().await };
         match self.operation.request {
-            Request::Create => self.cluster_create(stored).await,
+            Request::Create => Box::pin(self.cluster_create(stored)).await,
             Request::Delete => self.cluster_delete(stored).await,
             Request::Update | Request::RequestCredential | Request::RevokeCredentials => {
                 self.cluster_update(stored).await

@@ -1,4 +1,5 @@
 use pilothouse_arm::{OperationId, ResourceId};
+use pilothouse_clusters_service_api::Moments;
 
 use super::*;
 
@@ -16,7 +17,13 @@ fn at(second: i64) -> Timestamp {
 }
 
 fn observed(phase: Phase, description: &str) -> Observed {
-    Observed { phase, description: description.into(), error: None, object: "cluster 2a".into() }
+    Observed {
+        phase,
+        description: description.into(),
+        error: None,
+        object: "cluster 2a".into(),
+        creation: None,
+    }
 }
 
 /// Number, component and state of each step, with `…` while it is under way.
@@ -123,4 +130,98 @@ fn a_failure_is_told_as_whoever_saw_it_told_it() {
     let info = &error.additional_info[0].info;
     assert_eq!((info.step, info.component.as_str()), (9, "services/hypershift"));
     assert!(info.observed.contains("last seen: step 9: no answer"), "{info:?}");
+}
+
+/// A cluster that is ready, and keeps these moments.
+fn ready(began: i64, moments: Moments) -> Observed {
+    Observed {
+        creation: Some(Creation { began: at(began), moments }),
+        ..observed(Phase::Ready, "it answers")
+    }
+}
+
+/// Number, beginning and end of each step of Clusters Service and below, in seconds.
+fn intervals(operation: &Operation) -> Vec<(u8, i64, i64)> {
+    let below = operation.steps.iter().filter(|step| (5..=12).contains(&step.number));
+    below
+        .map(|step| (step.number, step.started_at.as_second(), step.finished_at.unwrap().as_second()))
+        .collect()
+}
+
+#[test]
+fn steps_of_a_creation_last_as_long_as_clusters_service_says() {
+    let mut operation = operation();
+    creating(&mut operation, &observed(Phase::Preparing, "accepted"), at(1), at(100));
+    creating(&mut operation, &observed(Phase::Installing, "step 9: waiting"), at(70), at(100));
+    let moments = Moments {
+        cloud_prepared: Some(at(12)),
+        manifests_posted: Some(at(23)),
+        manifests_delivered: Some(at(34)),
+        manifests_applied: Some(at(45)),
+        control_plane_available: Some(at(56)),
+        managed_cluster_available: Some(at(67)),
+        reports_read: Some(at(78)),
+    };
+    creating(&mut operation, &ready(1, moments), at(80), at(100));
+    assert_eq!(
+        intervals(&operation),
+        [
+            (5, 1, 12),
+            (6, 12, 23),
+            (7, 23, 34),
+            (8, 34, 45),
+            (9, 45, 56),
+            (10, 56, 67),
+            (11, 67, 78),
+            (12, 78, 80)
+        ]
+    );
+    assert_eq!(
+        steps(&operation)[4..8],
+        [
+            "8 services/maestro Succeeded",
+            "9 services/hypershift Succeeded",
+            "10 services/mce Succeeded",
+            "11 services/maestro Succeeded"
+        ]
+    );
+}
+
+#[test]
+fn a_step_that_was_not_seen_apart_is_part_of_the_next_one() {
+    let mut operation = operation();
+    let moments = Moments {
+        cloud_prepared: Some(at(12)),
+        control_plane_available: Some(at(56)),
+        reports_read: Some(at(58)),
+        ..Moments::default()
+    };
+    creating(&mut operation, &ready(1, moments), at(60), at(100));
+    assert_eq!(intervals(&operation), [(5, 1, 12), (9, 12, 56), (11, 56, 58), (12, 58, 60)]);
+}
+
+#[test]
+fn clocks_that_disagree_make_no_step_end_before_the_one_before_it() {
+    let mut operation = operation();
+    let moments = Moments {
+        cloud_prepared: Some(at(12)),
+        manifests_posted: Some(at(3)),
+        manifests_applied: Some(at(99)),
+        control_plane_available: Some(at(20)),
+        ..Moments::default()
+    };
+    creating(&mut operation, &ready(-5, moments), at(60), at(100));
+    assert_eq!(intervals(&operation), [(5, 0, 12), (6, 12, 12), (8, 12, 60), (9, 60, 60), (12, 60, 60)]);
+}
+
+#[test]
+fn moments_alone_are_no_reason_to_write_an_operation() {
+    let waiting = observed(Phase::Installing, "step 9: waiting");
+    let mut operation = operation();
+    creating(&mut operation, &waiting, at(1), at(100));
+    let before = operation.clone();
+    let moments = Moments { cloud_prepared: Some(at(1)), ..Moments::default() };
+    let creation = Some(Creation { began: at(0), moments });
+    creating(&mut operation, &Observed { creation, ..waiting }, at(2), at(100));
+    assert_eq!(operation, before);
 }

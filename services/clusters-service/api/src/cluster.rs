@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Autoscaler, Azure, CidrBlockAccess, ClusterId, GracePeriod, ImageRegistry, Ingresses, Reference,
+    Autoscaler, Azure, CidrBlockAccess, ClusterId, GracePeriod, ImageRegistry, Ingresses, Moments, Reference,
     RegistryConfig, Version,
 };
 
@@ -179,6 +179,9 @@ pub struct ClusterStatus {
     pub limited_support_reason_count: u32,
     /// How many nodes are ready.
     pub current_compute: u32,
+    /// When its creation came past its steps.
+    #[serde(skip_serializing_if = "Moments::is_empty")]
+    pub moments: Moments,
 }
 
 /// Address ranges.

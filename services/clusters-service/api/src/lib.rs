@@ -23,6 +23,7 @@ mod id;
 mod inflight_check;
 mod left_behind;
 mod list;
+mod moments;
 mod node_pool;
 pub mod properties;
 mod provision_shard;
@@ -59,6 +60,7 @@ pub use id::{BreakGlassCredentialId, ClusterId, ExternalAuthId, InvalidId, NodeP
 pub use inflight_check::{InflightCheck, InflightCheckState};
 pub use left_behind::{LeftBehind, LeftBehindObject};
 pub use list::{List, ListQuery};
+pub use moments::Moments;
 pub use node_pool::{
     Autoscaling, AzureNodePool, EncryptionAtHost, ManagementUpgrade, NewNodePool, NodePool, NodePoolState,
     NodePoolStateValue, NodePoolStatus, NodePoolUpdate, OsDisk, Persistence, Taint,

@@ -10,6 +10,7 @@ use pilothouse_maestro_api::{ResourceBundle, work_uid};
 use pilothouse_runtime::{Chain, TaskError};
 use tracing::{debug, warn};
 
+use super::moments::{self, Times};
 use super::{ClusterController, Failed, context};
 use crate::error::Impossible;
 use crate::manifests::CLUSTER_ID_LABEL;
@@ -68,6 +69,7 @@ impl ClusterController {
         let Some(documents) = self.load(id).await? else {
             // That there is no record is no proof: it may have been lost, with a database that was put back or mistaken for
             // another. Nothing of such a cluster is touched.
+            self.noticed.forget(id);
             if !self.records.cluster_is_gone(id).await? {
                 return Ok(Look::Gone(Vec::new()));
             }
@@ -80,13 +82,17 @@ impl ClusterController {
             documents.node_pools.iter().map(|stored| stored.value.clone()).collect();
         let credentials: Vec<CredentialRecord> =
             documents.credentials.iter().map(|stored| stored.value.clone()).collect();
-        let bundles = match self.observe(record, &shard.consumer, &node_pools, &credentials).await {
-            Ok(bundles) => bundles,
+        let found = match self.observe(record, &shard.consumer, &node_pools, &credentials).await {
+            Ok(found) => found,
             Err(failed) => {
                 let step = if record.deletion.is_some() { Step::Delete } else { Step::Post };
                 return Ok(Look::Blind(step, failed));
             }
         };
+        let now = self.clock.now();
+        let times = found.iter().map(|(name, bundle)| (name.clone(), Times::of(bundle))).collect();
+        let bundles = found.into_iter().map(|(name, bundle)| (name, Bundle::of(bundle))).collect();
+        let moments = self.noticed.look(record, &bundles, &times, now);
         let lost = documents.shard.out_of_reach();
         let missing = self.missing(record).await;
         let world = World {
@@ -100,9 +106,10 @@ impl ClusterController {
             settings: &self.settings,
             config: &self.config,
             deadlines: &self.config.deadlines,
-            now: self.clock.now(),
+            now,
         };
-        let plan = plan::plan(&world)?;
+        let mut plan = plan::plan(&world)?;
+        moments::add(&mut plan, record, moments);
         Ok(Look::There(Box::new(documents), Box::new(plan)))
     }
 
@@ -138,7 +145,7 @@ impl ClusterController {
         consumer: &str,
         node_pools: &[NodePoolRecord],
         credentials: &[CredentialRecord],
-    ) -> Result<BTreeMap<String, Bundle>, Failed> {
+    ) -> Result<BTreeMap<String, ResourceBundle>, Failed> {
         if record.deletion.is_some() {
             let found = if record.is_abandoned() {
                 self.observe_briefly(&record.cluster.id).await
@@ -146,14 +153,14 @@ impl ClusterController {
                 self.observe_all(&record.cluster.id).await?
             };
             let named = found.into_iter().filter(|bundle| bundle.consumer_name == consumer);
-            let named = named.filter_map(|bundle| Some((work_name(&bundle)?.to_owned(), Bundle::of(bundle))));
+            let named = named.filter_map(|bundle| Some((work_name(&bundle)?.to_owned(), bundle)));
             return Ok(named.collect());
         }
         let names = plan::names(record, node_pools, credentials);
         let reads = names.into_iter().map(async |name: String| {
             let id = work_uid(self.source.source(), consumer, &name).to_string();
             let found = self.maestro.resource_bundle_get(&id).await?;
-            Ok::<_, Failed>(found.map(|bundle| (name, Bundle::of(bundle))))
+            Ok::<_, Failed>(found.map(|bundle| (name, bundle)))
         });
         Ok(try_join_all(reads).await?.into_iter().flatten().collect())
     }

@@ -464,7 +464,9 @@ fn shown(bundle: Bundle) -> Value {
     let mut status = bundle.status;
     if let Some(status) = &mut status {
         status["ObservedVersion"] = json!(bundle.version);
-        status["SequenceID"] = json!("1");
+        if status["SequenceID"].is_null() {
+            status["SequenceID"] = json!("1");
+        }
     }
     json!({
         "id": bundle.id, "kind": "ResourceBundle", "href": "", "name": bundle.id,

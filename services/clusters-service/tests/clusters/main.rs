@@ -14,6 +14,7 @@ mod links;
 mod lives;
 mod maestro;
 mod pages;
+mod moments;
 mod properties;
 mod replicas;
 mod requests;
