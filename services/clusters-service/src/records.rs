@@ -178,6 +178,17 @@ impl Records {
     }
 
     /// One page of all clusters in the order of their ids, or backwards, and how many there are in all. Of other pages' no
+    /// One cluster, if it is there, and the revision at which that is so.
+    pub(crate) async fn cluster_alone(
+        &self,
+        id: &ClusterId,
+    ) -> Result<(Vec<ClusterRecord>, Revision), Error> {
+        let query = Query::partition(&self.clusters, &self.partition).prefix(id.as_str());
+        let (mut records, revision) = self.list::<ClusterRecord>(query).await?;
+        records.retain(|record| record.cluster.id == *id);
+        Ok((records, revision))
+    }
+
     /// more than their ids is read, so that going through all pages reads every cluster once.
     pub(crate) async fn cluster_page(
         &self,
@@ -223,10 +234,14 @@ impl Records {
         self.documents(query).await?.0.iter().map(stored).collect()
     }
 
-    /// All node pools as they were at a revision.
-    pub(crate) async fn node_pool_list_at(&self, revision: Revision) -> Result<Vec<NodePoolRecord>, Error> {
+    /// All node pools, or those of one cluster, as they were at a revision.
+    pub(crate) async fn node_pool_list_at(
+        &self,
+        revision: Revision,
+        cluster: Option<&ClusterId>,
+    ) -> Result<Vec<NodePoolRecord>, Error> {
         let query = Query::partition(&self.node_pools, &self.partition).at(revision);
-        Ok(self.list(query).await?.0)
+        Ok(self.list(of_cluster(query, cluster)).await?.0)
     }
 
     /// Until this is dropped nobody else of this process counts clusters.
@@ -440,18 +455,19 @@ impl Records {
         self.documents(query).await?.0.iter().map(stored).collect()
     }
 
-    /// All credentials as they were at a revision.
+    /// All credentials, or those of one cluster, as they were at a revision.
     pub(crate) async fn credential_list_at(
         &self,
         revision: Revision,
     ) -> Result<Vec<CredentialRecord>, Error> {
         let query = Query::partition(&self.credentials, &self.partition).at(revision);
-        Ok(self.list(query).await?.0)
+        Ok(self.list(of_cluster(query, cluster)).await?.0)
     }
 
     /// Creates a credential of a cluster that is still as it was read.
     pub(crate) async fn credential_create(
         &self,
+        cluster: Option<&ClusterId>,
         cluster: &Stored<ClusterRecord>,
         record: &CredentialRecord,
     ) -> Result<(), Error> {
@@ -560,6 +576,13 @@ fn stored<T: DeserializeOwned>(document: &Document) -> Result<Stored<T>, Error> 
 
 fn node_pool_id(cluster: &ClusterId, id: &NodePoolId) -> Result<DocumentId, Error> {
     DocumentId::try_new(format!("{cluster}/{id}"))
+}
+
+fn of_cluster(query: Query, cluster: Option<&ClusterId>) -> Query {
+    match cluster {
+        Some(id) => query.matching(CLUSTER, id.as_str()),
+        None => query,
+    }
 }
 
 fn credential_id(cluster: &ClusterId, id: &BreakGlassCredentialId) -> Result<DocumentId, Error> {

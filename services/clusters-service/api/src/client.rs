@@ -213,9 +213,32 @@ impl Client {
         &self,
         after: Option<&Cursor>,
     ) -> Result<impl Stream<Item = Result<Event, Error>> + Send + use<>, Error> {
+        self.events(None, after).await
+    }
+
+    /// The same of one cluster and what belongs to it. The service reads nothing else to begin with.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::watch`].
+    pub async fn watch_cluster(
+        &self,
+        cluster: &ClusterId,
+        after: Option<&Cursor>,
+    ) -> Result<impl Stream<Item = Result<Event, Error>> + Send + use<>, Error> {
+        self.events(Some(cluster), after).await
+    }
+
+    async fn events(
+        &self,
+        cluster: Option<&ClusterId>,
+        after: Option<&Cursor>,
+    ) -> Result<impl Stream<Item = Result<Event, Error>> + Send + use<>, Error> {
         let mut url = self.url(&["events"]);
-        if let Some(after) = after {
-            url.query_pairs_mut().append_pair("after", after.as_str());
+        let cluster = cluster.map(|cluster| ("cluster", cluster.as_str()));
+        let after = after.map(|after| ("after", after.as_str()));
+        for (name, value) in cluster.into_iter().chain(after) {
+            url.query_pairs_mut().append_pair(name, value);
         }
         let response = self.http.get(url).streaming().send().await?;
         if response.status() == StatusCode::OK {

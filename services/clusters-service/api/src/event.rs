@@ -105,15 +105,22 @@ impl fmt::Display for Cursor {
 impl Event {
     /// The cluster it is about, its own or that of what belongs to it; none for a bookmark.
     pub fn cluster_id(&self) -> Option<&ClusterId> {
-        match &self.change {
-            Change::Cluster(cluster) => Some(&cluster.id),
-            Change::NodePool(node_pool) => Some(&node_pool.cluster_id),
-            Change::ExternalAuth(external_auth) => Some(&external_auth.cluster_id),
-            Change::ClusterDeleted(id)
-            | Change::NodePoolDeleted(id, _)
-            | Change::ExternalAuthDeleted(id, _)
-            | Change::BreakGlassCredential(id, _) => Some(id),
-            Change::Unknown | Change::Bookmark => None,
+        self.change.cluster_id()
+    }
+}
+
+impl Change {
+    /// The cluster it is about, its own or that of what belongs to it; none for a bookmark.
+    pub fn cluster_id(&self) -> Option<&ClusterId> {
+        match self {
+            Self::Cluster(cluster) => Some(&cluster.id),
+            Self::NodePool(node_pool) => Some(&node_pool.cluster_id),
+            Self::ExternalAuth(external_auth) => Some(&external_auth.cluster_id),
+            Self::ClusterDeleted(id)
+            | Self::NodePoolDeleted(id, _)
+            | Self::ExternalAuthDeleted(id, _)
+            | Self::BreakGlassCredential(id, _) => Some(id),
+            Self::Unknown | Self::Bookmark => None,
         }
     }
 }

@@ -14,6 +14,7 @@
 //! The machinery stops with the last handle.
 
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jiff::Timestamp;
@@ -87,6 +88,8 @@ struct Shared {
     news: watch::Sender<u64>,
     faults: Faults,
     calls: Calls,
+    /// How many lines all watches together were told.
+    lines: AtomicUsize,
     clock: Clock,
     authority: Authority,
 }
@@ -107,6 +110,11 @@ impl Simulated {
         let http =
             pilothouse_http::ClientBuilder::new(service::PATIENCE).build().expect("plain HTTP needs nothing");
         Client::try_new(http, &self.url()).expect("an address is a base")
+    }
+
+    /// How many lines all watches together were told, those included that only show that somebody is there.
+    pub fn lines_told(&self) -> usize {
+        self.shared.lines.load(Ordering::Relaxed)
     }
 
     /// Who decides what comes next, from now on. What stands still when it becomes [`Mode::Automatic`] goes on at once.

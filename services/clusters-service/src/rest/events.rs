@@ -4,6 +4,8 @@
 //! with a cursor at once, come the changes behind it. A change that does not show, such as the service's own notes on a
 //! cluster, is not told. While nothing happens an empty line goes out from time to time, so that both sides notice a
 //! connection that is dead.
+//!
+//! Whoever says `cluster=ID` is told of that one and of what belongs to it. Nothing else is read to begin with.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -14,7 +16,7 @@ use axum::body::Body;
 use axum::response::IntoResponse as _;
 use futures::{Stream, stream};
 use http::header::CONTENT_TYPE;
-use pilothouse_clusters_service_api::{Change, Cursor, Event, ExternalAuth};
+use pilothouse_clusters_service_api::{Change, ClusterId, Cursor, Event, ExternalAuth};
 use pilothouse_runtime::{Chain, Shutdown};
 use pilothouse_store::{Error as StoreError, Feed, Revision};
 use tracing::warn;
@@ -36,6 +38,8 @@ struct Watch {
     told: Revision,
     /// Where links lead: below the base that was asked.
     base: &'static str,
+    /// The one that is told of; all of them unless given.
+    cluster: Option<ClusterId>,
 }
 
 pub(super) async fn watch(
@@ -43,12 +47,14 @@ pub(super) async fn watch(
     Extension(context): Extension<Context>,
     RawQuery(query): RawQuery,
 ) -> Response {
-    let after = pairs(query.as_deref()).into_iter().find(|(name, _)| name == "after").map(|(_, value)| value);
+    let pairs = pairs(query.as_deref());
+    let given = |wanted: &str| pairs.iter().find(|(name, _)| name == wanted).map(|(_, value)| value.as_str());
     let begun = async {
         let records = &rest.clusters.records;
-        match after.filter(|text| !text.is_empty()) {
-            Some(text) => resumed(records, &text, &rest.shutdown).await,
-            None => from_the_beginning(records, &rest.shutdown).await,
+        let cluster = given("cluster").map(cluster_id).transpose()?;
+        match given("after").filter(|text| !text.is_empty()) {
+            Some(text) => resumed(records, text, cluster, &rest.shutdown).await,
+            None => from_the_beginning(records, cluster, &rest.shutdown).await,
         }
     };
     match begun.await {
@@ -59,10 +65,22 @@ pub(super) async fn watch(
     }
 }
 
-async fn from_the_beginning(records: &Records, shutdown: &Shutdown) -> Result<Watch, Refusal> {
-    let (clusters, revision) = records.cluster_list(None).await?;
-    let node_pools = records.node_pool_list_at(revision).await?;
-    let credentials = records.credential_list_at(revision).await?;
+fn cluster_id(text: &str) -> Result<ClusterId, Refusal> {
+    let problem = |_| "it is not the id of a cluster; leave it out to be told of all".to_owned();
+    text.parse().map_err(problem).map_err(|problem| Refusal::Query { name: "cluster", problem })
+}
+
+async fn from_the_beginning(
+    records: &Records,
+    cluster: Option<ClusterId>,
+    shutdown: &Shutdown,
+) -> Result<Watch, Refusal> {
+    let (clusters, revision) = match &cluster {
+        Some(id) => records.cluster_alone(id).await?,
+        None => records.cluster_list(None).await?,
+    };
+    let node_pools = records.node_pool_list_at(revision, cluster.as_ref()).await?;
+    let credentials = records.credential_list_at(revision, cluster.as_ref()).await?;
     let clusters = clusters.into_iter().flat_map(|record| {
         let auths = external_auths(None, Some(&record));
         std::iter::once(Change::Cluster(Box::new(record.cluster))).chain(auths)
@@ -76,10 +94,16 @@ async fn from_the_beginning(records: &Records, shutdown: &Shutdown) -> Result<Wa
         .map(|change| line(&Event { cursor: None, change }, base))
         .collect();
     waiting.push_back(line(&Event { cursor: Some(cursor(revision)), change: Change::Bookmark }, base));
-    Ok(Watch { feed: records.feed(revision), shutdown: shutdown.clone(), waiting, told: revision, base })
+    let (feed, shutdown) = (records.feed(revision), shutdown.clone());
+    Ok(Watch { feed, shutdown, waiting, told: revision, base, cluster })
 }
 
-async fn resumed(records: &Records, text: &str, shutdown: &Shutdown) -> Result<Watch, Refusal> {
+async fn resumed(
+    records: &Records,
+    text: &str,
+    cluster: Option<ClusterId>,
+    shutdown: &Shutdown,
+) -> Result<Watch, Refusal> {
     let after =
         text.strip_prefix('r').and_then(|digits| u64::from_str_radix(digits, 16).ok()).ok_or_else(|| {
             Refusal::Query { name: "after", problem: "it is not a cursor of this service".to_owned() }
@@ -91,6 +115,7 @@ async fn resumed(records: &Records, text: &str, shutdown: &Shutdown) -> Result<W
         waiting: VecDeque::new(),
         told: after,
         base: links::base(),
+        cluster,
     };
     // The first read is made before the answer begins, so that "too old" is a status and not a broken stream.
     match watch.feed.ready().await {
@@ -130,8 +155,8 @@ impl Watch {
     fn take(&mut self, batch: &pilothouse_store::Batch) -> Result<(), StoreError> {
         let mut changes = Vec::new();
         for change in &batch.changes {
-            let shown = shown(Entry::of(change)?);
-            changes.extend(shown.into_iter().map(|shown| (change.revision, shown)));
+            let shown = shown(Entry::of(change)?).into_iter().filter(|shown| self.tells_of(shown));
+            changes.extend(shown.map(|shown| (change.revision, shown)));
         }
         let mut changes = changes.into_iter().peekable();
         while let Some((revision, change)) = changes.next() {
@@ -144,6 +169,12 @@ impl Watch {
         }
         self.told = batch.changes.last().map_or(self.told, |last| last.revision);
         Ok(())
+    }
+}
+
+impl Watch {
+    fn tells_of(&self, change: &Change) -> bool {
+        self.cluster.as_ref().is_none_or(|cluster| change.cluster_id() == Some(cluster))
     }
 }
 

@@ -55,6 +55,52 @@ async fn a_watch_begins_with_everything_and_goes_on_with_every_change() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_watch_of_one_cluster_tells_nothing_of_others() {
+    let world = World::new().await;
+    let service = world.start().await;
+    let mut clusters = Vec::new();
+    for name in ["first", "second", "third"] {
+        let cluster = service.create(&new_cluster(name)).await;
+        service.client.node_pool_create(&context(), &cluster.id, &new_node_pool("workers")).await.unwrap();
+        service.until_it_says(&cluster.id, "step 7").await;
+        clusters.push(cluster);
+    }
+    let [first, second, _] = clusters.as_slice() else { unreachable!() };
+    let mut events: Events = Box::pin(service.client.watch_cluster(&second.id, None).await.unwrap());
+    let mut told = Vec::new();
+    let bookmark = loop {
+        let event = next(&mut events).await;
+        if event.change == Change::Bookmark {
+            break event.cursor.unwrap();
+        }
+        told.push(event);
+    };
+    assert_eq!(told.len(), 2, "the cluster and its node pool: {told:?}");
+    assert!(told.iter().all(|event| event.cluster_id() == Some(&second.id)), "{told:?}");
+
+    // What happens first to another one is not told, here or to whoever comes back.
+    service.client.cluster_delete(&context(), &first.id).await.unwrap();
+    service.client.node_pool_create(&context(), &second.id, &new_node_pool("more")).await.unwrap();
+    let again = service.client.watch_cluster(&second.id, Some(&bookmark)).await.unwrap();
+    for mut events in [events, Box::pin(again)] {
+        loop {
+            let event = next(&mut events).await;
+            assert_eq!(event.cluster_id(), Some(&second.id), "{event:?}");
+            if matches!(&event.change, Change::NodePool(pool) if pool.id.as_str() == "more") {
+                break;
+            }
+        }
+    }
+
+    let nobody = "0123456789abcdefghijklmnopqrstuv".parse().unwrap();
+    let mut events: Events = Box::pin(service.client.watch_cluster(&nobody, None).await.unwrap());
+    assert_eq!(next(&mut events).await.change, Change::Bookmark);
+    let path = "/api/clusters_mgmt/v1/events?cluster=NOT%20ONE";
+    let (status, body) = service.call("GET", path, &serde_json::Value::Null).await;
+    assert_eq!(status, 400, "{body}");
+}
+
 /// Follows one cluster's life with a watch that breaks after every event, and compares with one that does not.
 #[tokio::test(flavor = "multi_thread")]
 async fn coming_back_with_a_cursor_misses_nothing_even_across_a_restart() {

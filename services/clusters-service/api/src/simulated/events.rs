@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use axum::body::Body;
 use axum::extract::RawQuery;
@@ -16,7 +17,7 @@ use tokio::sync::watch;
 use super::refusal::Refusal;
 use super::service::{Handles, pairs};
 use super::{Shared, state::State};
-use crate::{Change, Cursor, Event, HEARTBEAT};
+use crate::{Change, ClusterId, Cursor, Event, HEARTBEAT};
 
 struct Watch {
     shared: Arc<Shared>,
@@ -26,32 +27,40 @@ struct Watch {
     position: u64,
     /// The generation of watches it belongs to.
     generation: u64,
+    /// The one that is told of; all of them unless given.
+    cluster: Option<ClusterId>,
 }
 
 pub(super) async fn watch(Shares(shared): Handles, RawQuery(query): RawQuery) -> Response {
-    let after = pairs(query.as_deref()).into_iter().find(|(name, _)| name == "after").map(|(_, value)| value);
+    let pairs = pairs(query.as_deref());
+    let given = |wanted: &str| pairs.iter().find(|(name, _)| name == wanted).map(|(_, value)| value.as_str());
+    let cluster = match given("cluster").map(str::parse::<ClusterId>).transpose() {
+        Ok(cluster) => cluster,
+        Err(_) => return Refusal::query("cluster", "it is not the id of a cluster").into_response(),
+    };
     let news = shared.news.subscribe();
     let begun = {
         let state = shared.lock();
         let generation = state.watches;
-        match after.filter(|text| !text.is_empty()) {
-            Some(text) => resumed(&state, &text).map(|position| (VecDeque::new(), position, generation)),
-            None => Ok((everything(&state), state.told(), generation)),
+        match given("after").filter(|text| !text.is_empty()) {
+            Some(text) => resumed(&state, text).map(|position| (VecDeque::new(), position, generation)),
+            None => Ok((everything(&state, cluster.as_ref()), state.told(), generation)),
         }
     };
     let (waiting, position, generation) = match begun {
         Ok(begun) => begun,
         Err(refusal) => return refusal.into_response(),
     };
-    let watch = Watch { shared, news, waiting, position, generation };
+    let watch = Watch { shared, news, waiting, position, generation, cluster };
     let lines = stream::unfold(watch, |mut watch| async move {
         let line = watch.next().await?;
+        watch.shared.lines.fetch_add(1, Ordering::Relaxed);
         Some((Ok::<_, Infallible>(line), watch))
     });
     ([(CONTENT_TYPE, "application/x-ndjson")], Body::from_stream(lines)).into_response()
 }
 
-fn everything(state: &State) -> VecDeque<Bytes> {
+fn everything(state: &State, cluster: Option<&ClusterId>) -> VecDeque<Bytes> {
     let clusters = state.clusters.values().map(|kept| Change::Cluster(Box::new(kept.value.clone())));
     let node_pools = state.node_pools.values().map(|kept| Change::NodePool(Box::new(kept.value.clone())));
     let auths = state.external_auths.values().map(|kept| Change::ExternalAuth(Box::new(kept.value.clone())));
@@ -59,6 +68,7 @@ fn everything(state: &State) -> VecDeque<Bytes> {
         Change::BreakGlassCredential(kept.value.cluster_id.clone(), Box::new(kept.value.clone()))
     });
     let all = clusters.chain(node_pools).chain(auths).chain(credentials);
+    let all = all.filter(|change| tells_of(cluster, change));
     let mut waiting: VecDeque<_> = all.map(|change| line(&Event { cursor: None, change })).collect();
     waiting.push_back(line(&Event { cursor: Some(cursor(state.told())), change: Change::Bookmark }));
     waiting
@@ -84,6 +94,9 @@ impl Watch {
                 // Too far behind: the reader comes back and is told so.
                 for (position, change) in state.since(self.position)? {
                     self.position = position;
+                    if !tells_of(self.cluster.as_ref(), change) {
+                        continue;
+                    }
                     let change = change.clone();
                     self.waiting.push_back(line(&Event { cursor: Some(cursor(position)), change }));
                 }
@@ -96,6 +109,10 @@ impl Watch {
             }
         }
     }
+}
+
+fn tells_of(cluster: Option<&ClusterId>, change: &Change) -> bool {
+    cluster.is_none_or(|cluster| change.cluster_id() == Some(cluster))
 }
 
 fn cursor(position: u64) -> Cursor {

@@ -1,5 +1,6 @@
 //! The port and the paths.
 
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -70,6 +71,7 @@ impl Simulated {
             news: watch::Sender::new(0),
             faults: Faults::new(),
             calls: Calls::default(),
+            lines: AtomicUsize::new(0),
             clock,
             authority,
         });
