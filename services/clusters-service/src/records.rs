@@ -59,6 +59,7 @@ pub fn catalog() -> Catalog {
     .expect("the declarations are valid")
 }
 
+/// The key of a cluster's secrets is kept here as well: its manifests are made of it.
 fn clusters() -> Container {
     Container::new(CLUSTERS)
         .with_index(SUBSCRIPTION, "/cluster/azure/subscription_id")
@@ -177,7 +178,6 @@ impl Records {
         self.list(query).await
     }
 
-    /// One page of all clusters in the order of their ids, or backwards, and how many there are in all. Of other pages' no
     /// One cluster, if it is there, and the revision at which that is so.
     pub(crate) async fn cluster_alone(
         &self,
@@ -189,6 +189,7 @@ impl Records {
         Ok((records, revision))
     }
 
+    /// One page of all clusters in the order of their ids, or backwards, and how many there are in all. Of other pages' no
     /// more than their ids is read, so that going through all pages reads every cluster once.
     pub(crate) async fn cluster_page(
         &self,
@@ -290,7 +291,8 @@ impl Records {
         }
     }
 
-    /// Creates a node pool of a cluster that is still as it was read.
+    /// Creates a node pool of a cluster that is still as it was read. Whatever is decided about that cluster by the node pools
+    /// that it had is not written any more.
     pub(crate) async fn node_pool_create(
         &self,
         cluster: &Stored<ClusterRecord>,
@@ -298,10 +300,16 @@ impl Records {
     ) -> Result<(), Error> {
         let NodePoolRecord { node_pool, .. } = record;
         let mut transaction = Transaction::new(self.partition.clone());
-        let cluster_id = DocumentId::try_new(node_pool.cluster_id.as_str())?;
-        transaction.check(&self.clusters, cluster_id, Precondition::Etag(cluster.etag.clone()));
+        self.touch(&mut transaction, cluster)?;
         transaction.create(&self.node_pools, node_pool_id(&node_pool.cluster_id, &node_pool.id)?, record)?;
         self.store.commit(&transaction).await.map(drop)
+    }
+
+    /// Writes a cluster as it was read: what was decided by the same reading, and is written later, is decided again.
+    fn touch(&self, transaction: &mut Transaction, cluster: &Stored<ClusterRecord>) -> Result<(), Error> {
+        let id = DocumentId::try_new(cluster.value.cluster.id.as_str())?;
+        transaction.put(&self.clusters, id, Precondition::Etag(cluster.etag.clone()), &cluster.value)?;
+        Ok(())
     }
 
     /// Changes a node pool that is still as it was read, of a cluster that is so too.
@@ -459,22 +467,22 @@ impl Records {
     pub(crate) async fn credential_list_at(
         &self,
         revision: Revision,
+        cluster: Option<&ClusterId>,
     ) -> Result<Vec<CredentialRecord>, Error> {
         let query = Query::partition(&self.credentials, &self.partition).at(revision);
         Ok(self.list(of_cluster(query, cluster)).await?.0)
     }
 
-    /// Creates a credential of a cluster that is still as it was read.
+    /// Creates a credential of a cluster that is still as it was read. Whatever is decided about all credentials that it had is
+    /// not written any more.
     pub(crate) async fn credential_create(
         &self,
-        cluster: Option<&ClusterId>,
         cluster: &Stored<ClusterRecord>,
         record: &CredentialRecord,
     ) -> Result<(), Error> {
         let shown = &record.credential;
         let mut transaction = Transaction::new(self.partition.clone());
-        let cluster_id = DocumentId::try_new(shown.cluster_id.as_str())?;
-        transaction.check(&self.clusters, cluster_id, Precondition::Etag(cluster.etag.clone()));
+        self.touch(&mut transaction, cluster)?;
         transaction.create(&self.credentials, credential_id(&shown.cluster_id, &shown.id)?, record)?;
         self.store.commit(&transaction).await.map(drop)
     }
@@ -570,19 +578,19 @@ impl Cluster {
     }
 }
 
+fn of_cluster(query: Query, cluster: Option<&ClusterId>) -> Query {
+    match cluster {
+        Some(id) => query.matching(CLUSTER, id.as_str()),
+        None => query,
+    }
+}
+
 fn stored<T: DeserializeOwned>(document: &Document) -> Result<Stored<T>, Error> {
     Ok(Stored { value: document.parse()?, etag: document.etag.clone() })
 }
 
 fn node_pool_id(cluster: &ClusterId, id: &NodePoolId) -> Result<DocumentId, Error> {
     DocumentId::try_new(format!("{cluster}/{id}"))
-}
-
-fn of_cluster(query: Query, cluster: Option<&ClusterId>) -> Query {
-    match cluster {
-        Some(id) => query.matching(CLUSTER, id.as_str()),
-        None => query,
-    }
 }
 
 fn credential_id(cluster: &ClusterId, id: &BreakGlassCredentialId) -> Result<DocumentId, Error> {

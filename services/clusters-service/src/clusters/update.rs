@@ -3,12 +3,13 @@
 use jiff::Timestamp;
 use pilothouse_clusters_service_api::{Cluster, ClusterId, ClusterUpdate, NodePool};
 use pilothouse_http::Context;
-use pilothouse_store::{Conflict, Decision, Error as StoreError};
+use pilothouse_store::{Conflict, Error as StoreError};
 
-use super::{Clusters, Mode};
+use super::{ATTEMPTS, Clusters, Mode};
 use crate::admission;
 use crate::config::Config;
 use crate::record::{ClusterRecord, Origin};
+use crate::records::Stored;
 use crate::refusal::Refusal;
 
 impl Clusters {
@@ -21,25 +22,35 @@ impl Clusters {
         mode: Mode,
     ) -> Result<Cluster, Refusal> {
         let origin = admission::origin(&mut update.properties, context.correlation_id());
-        let node_pools = self.records.node_pool_list(id).await?;
-        let node_pools: Vec<_> = node_pools.into_iter().map(|stored| stored.value.node_pool).collect();
-        let now = self.clock.now();
-        let mut outcome = Err(Refusal::cluster_not_found(id.as_str()));
-        let updated = self.records.cluster_update(id, |record| {
-            let admitted = changed(record, &update, &node_pools, &self.config, &origin, now);
-            let (shown, decision) = match admitted {
-                Ok(Some(after)) if mode == Mode::Create => {
-                    *record = after;
-                    (Ok(record.cluster.clone()), Decision::Write)
-                }
-                Ok(after) => (Ok(after.as_ref().unwrap_or(record).cluster.clone()), Decision::Keep),
-                Err(refusal) => (Err(refusal), Decision::Keep),
+        for _ in 0..ATTEMPTS {
+            let Some((stored, node_pools)) = self.with_node_pools(id).await? else {
+                return Err(Refusal::cluster_not_found(id.as_str()));
             };
-            outcome = shown;
-            decision
-        });
-        updated.await.map_err(|error| cluster_error(error, id))?;
-        outcome
+            let now = self.clock.now();
+            let after = changed(&stored.value, &update, &node_pools, &self.config, &origin, now)?;
+            let Some(after) = after else { return Ok(stored.value.cluster) };
+            if mode == Mode::DryRun {
+                return Ok(after.cluster);
+            }
+            match self.records.save(Some((&after, &stored.etag)), &[], &[]).await {
+                Ok(()) => return Ok(after.cluster),
+                // It was written in between, or has another node pool: look again.
+                Err(StoreError::Conflict(_)) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Err(Refusal::Busy(format!("cluster `{id}`")))
+    }
+
+    /// A cluster, and the node pools it has. In this order: one that is made from here on makes that the cluster cannot be
+    /// written as it was read.
+    pub(super) async fn with_node_pools(
+        &self,
+        id: &ClusterId,
+    ) -> Result<Option<(Stored<ClusterRecord>, Vec<NodePool>)>, Refusal> {
+        let Some(stored) = self.records.cluster_get(id).await? else { return Ok(None) };
+        let node_pools = self.records.node_pool_list(id).await?;
+        Ok(Some((stored, node_pools.into_iter().map(|stored| stored.value.node_pool).collect())))
     }
 }
 

@@ -1,14 +1,13 @@
 //! Upgrades of clusters and node pools: asked for, put off, taken back.
 
 use pilothouse_clusters_service_api::{
-    ClusterId, List, ListQuery, NewUpgradePolicy, NodePool, NodePoolId, UpgradePolicy,
-    UpgradePolicyStateValue, UpgradePolicyUpdate,
+    ClusterId, List, ListQuery, NewUpgradePolicy, NodePoolId, UpgradePolicy, UpgradePolicyStateValue,
+    UpgradePolicyUpdate,
 };
 use pilothouse_http::Context;
 use pilothouse_store::{Conflict, Decision, Error as StoreError};
 
-use super::update::cluster_error;
-use super::{Clusters, Mode, list};
+use super::{ATTEMPTS, Clusters, Mode, list};
 use crate::admission;
 use crate::record::{ClusterRecord, NodePoolRecord, Target, UpgradePolicies};
 use crate::refusal::Refusal;
@@ -164,11 +163,12 @@ impl Clusters {
     ) -> Result<UpgradePolicy, Refusal> {
         match of {
             Upgraded::ControlPlane(id) => {
-                let pools = self.records.node_pool_list(id).await?;
-                let pools: Vec<NodePool> = pools.into_iter().map(|stored| stored.value.node_pool).collect();
-                let mut outcome = Err(Refusal::cluster_not_found(id.as_str()));
-                let updated = self.records.cluster_update(id, |record| {
-                    let (decided, decision) = tried(record, mode, |after: &mut ClusterRecord| {
+                for _ in 0..ATTEMPTS {
+                    let Some((stored, pools)) = self.with_node_pools(id).await? else {
+                        return Err(Refusal::cluster_not_found(id.as_str()));
+                    };
+                    let mut after = stored.value;
+                    let (decided, decision) = tried(&mut after, mode, |after: &mut ClusterRecord| {
                         staying(after.deletion.is_some(), "cluster", id.as_str())?;
                         let cluster = after.cluster.clone();
                         let gate = |version: &str| {
@@ -179,11 +179,17 @@ impl Clusters {
                         let target = Target::control_plane(&cluster);
                         change(Found { policies: &mut after.upgrade_policies, target, gate: &gate })
                     });
-                    outcome = decided;
-                    decision
-                });
-                updated.await.map_err(|error| cluster_error(error, id))?;
-                outcome
+                    if decision == Decision::Keep {
+                        return decided;
+                    }
+                    match self.records.save(Some((&after, &stored.etag)), &[], &[]).await {
+                        Ok(()) => return decided,
+                        // It was written in between, or has another node pool: look again.
+                        Err(StoreError::Conflict(_)) => {}
+                        Err(error) => return Err(error.into()),
+                    }
+                }
+                Err(Refusal::Busy(format!("cluster `{id}`")))
             }
             Upgraded::NodePool(cluster, id) => {
                 let owner = self.cluster_record(cluster).await?;

@@ -1,5 +1,8 @@
 use jiff::Timestamp;
-use pilothouse_clusters_service_api::{Azure, NewCluster, NewNodePool, ProvisionShardStatus, Version};
+use pilothouse_clusters_service_api::{
+    Azure, BreakGlassCredential, BreakGlassCredentialStatus, NewCluster, NewNodePool, ProvisionShardStatus,
+    Version,
+};
 use pilothouse_runtime::Shutdown;
 use pilothouse_store::{Keyring, Location, Options};
 
@@ -60,6 +63,45 @@ async fn a_cluster_is_not_given_to_a_management_cluster_that_is_not_as_it_was_ch
     records.shard_create(&known).await.unwrap();
     let again = records.seats_get("a").await.unwrap().unwrap();
     records.cluster_create(&record(&config, "a"), &again).await.unwrap();
+}
+
+#[tokio::test]
+async fn what_is_decided_by_what_a_cluster_had_is_not_written_once_it_has_more() {
+    let records = records().await;
+    let config = Config::default();
+    let shard = Shard { id: "a".into(), consumer: "a".into(), ..Shard::default() };
+    records.shard_create(&ShardRecord::new(shard, Timestamp::UNIX_EPOCH)).await.unwrap();
+    let seats = records.seats_get("a").await.unwrap().unwrap();
+    records.cluster_create(&record(&config, "a"), &seats).await.unwrap();
+    let id = record(&config, "a").cluster.id;
+
+    // An upgrade is allowed by the node pools that there are; all credentials that there are are revoked.
+    let judged = records.cluster_get(&id).await.unwrap().unwrap();
+    let new = NewNodePool::new("workers".parse().unwrap());
+    let pool = admission::node_pool(new, &judged.value.cluster, &config, Timestamp::UNIX_EPOCH).unwrap();
+    records.node_pool_create(&judged, &NodePoolRecord::new(pool, Origin::default())).await.unwrap();
+    let outcome = records.save(Some((&judged.value, &judged.etag)), &[], &[]).await;
+    assert!(matches!(outcome, Err(Error::Conflict(_))), "a node pool was made: {outcome:?}");
+
+    let judged = records.cluster_get(&id).await.unwrap().unwrap();
+    let credential = BreakGlassCredential {
+        kind: "BreakGlassCredential".into(),
+        id: "0123456789abcdef".parse().unwrap(),
+        href: String::new(),
+        cluster_id: id.clone(),
+        username: String::new(),
+        expiration_timestamp: None,
+        revocation_timestamp: None,
+        kubeconfig: None,
+        status: BreakGlassCredentialStatus::Created,
+        message: String::new(),
+        properties: std::collections::BTreeMap::new(),
+    };
+    let made =
+        CredentialRecord::new(credential, Origin::default(), String::new(), None, Timestamp::UNIX_EPOCH);
+    records.credential_create(&judged, &made).await.unwrap();
+    let outcome = records.save(Some((&judged.value, &judged.etag)), &[], &[]).await;
+    assert!(matches!(outcome, Err(Error::Conflict(_))), "a credential was made: {outcome:?}");
 }
 
 #[tokio::test]
