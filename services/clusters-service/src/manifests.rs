@@ -48,7 +48,6 @@ mod settings;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use credential::LIFETIME as CREDENTIAL_LIFETIME;
 pub(crate) use left_behind::left_behind;
 pub(crate) use probe::{SHARD_LABEL, probe_asked_at, probe_work, probe_work_name};
 
@@ -231,10 +230,10 @@ impl Names {
     fn ssh_key(&self) -> String {
         format!("{}-ssh-key", self.hosted_cluster)
     }
+
     fn secret_encryption(&self) -> String {
         format!("{}-secret-encryption", self.hosted_cluster)
     }
-
 
     fn issuer_authority(&self, external_auth: &ExternalAuthId) -> String {
         format!("{}-issuer-{external_auth}", self.hosted_cluster)

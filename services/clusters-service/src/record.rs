@@ -23,11 +23,13 @@ mod prepared;
 mod shard;
 mod upgrade_policy;
 
-pub(crate) use credential::{CredentialRecord, Revocation, Signed};
+pub(crate) use credential::{
+    CredentialRecord, LONGEST as LONGEST_CREDENTIAL, Revocation, SHORTEST as SHORTEST_CREDENTIAL, Signed,
+};
 pub(crate) use external_auth::ExternalAuthRecord;
+pub(crate) use prepared::{Prepared, key_bytes, new_key};
 pub(crate) use shard::{Health, ShardRecord, Usage};
 pub(crate) use upgrade_policy::{Outcome, Target, UpgradePolicies};
-pub(crate) use prepared::{Prepared, key_bytes, new_key};
 
 /// The form of these documents.
 const SCHEMA: u32 = 1;
@@ -64,11 +66,11 @@ pub(crate) struct ClusterRecord {
     pub(crate) left_behind: Option<LeftBehind>,
     /// Whether the cloud's resources are there.
     pub(crate) cloud_prepared: bool,
-    /// Since when it is in its state; deadlines count from here.
-    pub(crate) since: Timestamp,
     /// What they are; nothing for a cluster that was prepared before there were vaults, which stays as it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) prepared: Option<Prepared>,
+    /// Since when it is in its state; deadlines count from here.
+    pub(crate) since: Timestamp,
 }
 
 /// A node pool as it is stored.
@@ -140,9 +142,9 @@ impl ClusterRecord {
             deletion: None,
             left_behind: None,
             cloud_prepared: false,
+            prepared: None,
             since,
         }
-            prepared: None,
     }
 
     /// Takes over a change that an operation asks for; false if there is nothing to change, or the operation asked before.
@@ -200,8 +202,6 @@ impl ClusterRecord {
         self.update.as_ref().unwrap_or(&self.origin)
     }
 
-    /// Whether its deletion does not wait for its management cluster.
-    pub(crate) fn is_abandoned(&self) -> bool {
     /// Whether what it stores is encrypted with a key that only the customer has.
     pub(crate) fn has_a_key_of_the_customer(&self) -> bool {
         let encryption = self.cluster.azure.etcd_encryption.as_ref();
@@ -215,6 +215,8 @@ impl ClusterRecord {
         self.prepared.as_ref()?.encryption_key.as_ref()
     }
 
+    /// Whether its deletion does not wait for its management cluster.
+    pub(crate) fn is_abandoned(&self) -> bool {
         self.left_behind.is_some()
     }
 

@@ -16,6 +16,10 @@ pub struct NewBreakGlassCredential {
     /// makes a key and puts it there. Ours: the original knows only the latter.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub certificate_signing_request: Option<String>,
+    /// Until when it is to open anything: ten minutes ahead at least, and 24 hours at most, which is what it has unless given.
+    /// It ends later by as long as it takes to be signed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub expiration_timestamp: Option<Timestamp>,
     /// Free-form; see [`crate::properties`] for the names with a meaning.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub properties: BTreeMap<String, String>,

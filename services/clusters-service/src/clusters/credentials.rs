@@ -1,5 +1,6 @@
 //! Credentials for clusters' administrators: asking for one, fetching it, and making all of them worthless.
 
+use jiff::Timestamp;
 use pilothouse_clusters_service_api::{
     BreakGlassCredential, BreakGlassCredentialId, BreakGlassCredentialStatus as Status, ClusterId, List,
     ListQuery, NewBreakGlassCredential, Secret,
@@ -16,7 +17,10 @@ use tracing::{error, info};
 use super::{ATTEMPTS, Clusters, Mode, list, searched};
 use crate::admission;
 use crate::error::Impossible;
-use crate::record::{ClusterRecord, CredentialRecord, Revocation, Signed};
+use crate::plan::plus;
+use crate::record::{
+    ClusterRecord, CredentialRecord, LONGEST_CREDENTIAL, Revocation, SHORTEST_CREDENTIAL, Signed,
+};
 use crate::records::Stored;
 use crate::refusal::Refusal;
 use crate::search::Subject as Searched;
@@ -58,6 +62,7 @@ impl Clusters {
                 )));
             }
             let now = self.clock.now();
+            good_until(new.expiration_timestamp, now)?;
             let id = random_id()?;
             let credential = BreakGlassCredential {
                 kind: "BreakGlassCredential".to_owned(),
@@ -75,7 +80,9 @@ impl Clusters {
             if mode == Mode::DryRun {
                 return Ok(credential);
             }
-            let record = CredentialRecord::new(credential, origin.clone(), request.clone(), key.clone(), now);
+            let mut record =
+                CredentialRecord::new(credential, origin.clone(), request.clone(), key.clone(), now);
+            record.good_until = new.expiration_timestamp;
             match self.records.credential_create(&stored, &record).await {
                 Ok(()) => {
                     let credential = &record.credential;
@@ -217,6 +224,19 @@ fn user(asked: Option<&str>) -> Result<String, Refusal> {
         return Err(Refusal::field("username", problem));
     }
     Ok(format!("{USERS}{name}"))
+}
+
+/// Until when somebody wants it to be good.
+fn good_until(asked: Option<Timestamp>, now: Timestamp) -> Result<(), Refusal> {
+    let Some(end) = asked else { return Ok(()) };
+    let (first, last) = (plus(now, SHORTEST_CREDENTIAL), plus(now, LONGEST_CREDENTIAL));
+    if (first..=last).contains(&end) {
+        return Ok(());
+    }
+    let problem = format!(
+        "it is {end}; say a time from {first} to {last}, ten minutes to 24 hours ahead, or leave it out for the latter"
+    );
+    Err(Refusal::field("expiration_timestamp", problem))
 }
 
 /// What is to be signed, for whom, and the key to it if that is ours to make.

@@ -2,8 +2,6 @@
 //!
 //! No key is in them: what is sent is a request, and what comes back is a certificate.
 
-use std::time::Duration;
-
 use k8s_openapi::ByteString;
 use k8s_openapi::api::certificates::v1::{CertificateSigningRequest, CertificateSigningRequestSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -20,8 +18,6 @@ use super::{
 use crate::record::{ClusterRecord, CredentialRecord, Revocation};
 
 const GROUP: &str = "certificates.hypershift.openshift.io";
-/// How long a certificate is good. Nothing that is asked of the signer is good for longer.
-pub(crate) const LIFETIME: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// The request, and that it is to be granted.
 pub(super) fn manifests(
@@ -40,7 +36,7 @@ pub(super) fn manifests(
                 names.hosted_cluster
             ),
             usages: Some(vec!["client auth".to_owned()]),
-            expiration_seconds: i32::try_from(LIFETIME.as_secs()).ok(),
+            expiration_seconds: i32::try_from(credential.lifetime().as_secs()).ok(),
             ..CertificateSigningRequestSpec::default()
         },
         status: None,

@@ -10,11 +10,11 @@ use serde_json::Value;
 
 use super::{Action, Plan, World, plus};
 use crate::manifests::{
-    self, AUTHORITIES_FEEDBACK, CERTIFICATE_FEEDBACK, CREDENTIAL_LIFETIME, NotWritten, REVOCATION_FEEDBACK,
-    SERVER_FEEDBACK, SERVER_NAME_FEEDBACK,
+    self, AUTHORITIES_FEEDBACK, CERTIFICATE_FEEDBACK, NotWritten, REVOCATION_FEEDBACK, SERVER_FEEDBACK,
+    SERVER_NAME_FEEDBACK,
 };
 use crate::observed::{Bundle as Posted, Report};
-use crate::record::{CredentialRecord, Signed};
+use crate::record::{CredentialRecord, LONGEST_CREDENTIAL, Signed};
 
 /// For how long one that is over is still shown.
 const SHOWN: Duration = Duration::from_secs(24 * 60 * 60);
@@ -148,7 +148,7 @@ fn guard(world: &World<'_>, plan: &mut Plan, index: usize) {
     let record = &world.credentials[index];
     // One that was not signed when its revocation was asked for may have been since, and nobody was told.
     let end = record.credential.expiration_timestamp;
-    let end = end.unwrap_or_else(|| plus(record.created_at, CREDENTIAL_LIFETIME));
+    let end = end.unwrap_or_else(|| plus(record.created_at, LONGEST_CREDENTIAL));
     if world.now >= end {
         plan.credentials[index].end(Status::Expired, "its time is over; request another", end);
         plan.look_again_at(plus(end, SHOWN));
@@ -193,7 +193,7 @@ fn revoke(world: &World<'_>, plan: &mut Plan) -> Result<(), NotWritten> {
     let mut left = Vec::new();
     for revocation in &world.cluster.revocations {
         let mut revocation = revocation.clone();
-        let moot = plus(revocation.requested_at, CREDENTIAL_LIFETIME);
+        let moot = plus(revocation.requested_at, LONGEST_CREDENTIAL);
         if revocation.done || (!awaited && world.now >= moot) {
             // What is done needs no work any more, nor does what comes too late for everything that it was about.
             if !world.removed(plan, &manifests::revocation_work_name(id, &revocation.id)) {
@@ -220,11 +220,9 @@ fn revoke(world: &World<'_>, plan: &mut Plan) -> Result<(), NotWritten> {
             let moment = seen.unwrap_or(world.now);
             // The signer that went has also signed what was asked for when this was overdue. What the new one signs, it signs
             // later, whenever that was asked for; certificates know seconds only.
-            let first = plus(moment, CREDENTIAL_LIFETIME).as_second();
-            let is_old = |end: Timestamp| end.as_second() < first;
+            let is_old = |signed: Timestamp| signed.as_second() < moment.as_second();
             let issued = |record: &CredentialRecord| {
-                record.credential.status == Status::Issued
-                    && record.credential.expiration_timestamp.is_none_or(is_old)
+                record.credential.status == Status::Issued && record.signed_at().is_none_or(is_old)
             };
             let ended = plan.credentials.iter_mut().filter(|record| awaiting(record) || issued(record));
             for record in ended {

@@ -332,3 +332,30 @@ async fn a_signer_is_replaced_though_nothing_that_it_signed_is_known_and_whoever
     world.maestro.report(&credential_work(&made), signed_report(&certificate, &authorities));
     until(&service, &made, Status::Issued).await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_is_good_for_as_long_as_it_is_asked_for_and_no_other_time_is_taken() {
+    let world = World::new().await;
+    let service = world.start().await;
+    let cluster = ready(&world, &service).await;
+    let in_minutes = |minutes: u64| {
+        let end = world.clock.now().checked_add(Duration::from_secs(minutes * 60)).unwrap();
+        NewBreakGlassCredential { expiration_timestamp: Some(end), ..asked_by(&minutes.to_string()) }
+    };
+    for wrong in [0, 9, 24 * 60 + 1] {
+        let refused = service.client.break_glass_create(&context(), &cluster.id, &in_minutes(wrong)).await;
+        let refused = refused.unwrap_err();
+        assert!(refused.is_invalid() && refused.details()[0].target == "expiration_timestamp", "{refused:?}");
+        assert!(refused.details()[0].message.contains("from 2026-01-01T00:10:00Z to 2026-01-02T00:00:00Z"));
+    }
+    for minutes in [10, 60, 24 * 60] {
+        let new = in_minutes(minutes);
+        let made = service.client.break_glass_create(&context(), &cluster.id, &new).await.unwrap();
+        let manifests = posted(&world, &credential_work(&made)).await;
+        assert_eq!(manifests[0]["spec"]["expirationSeconds"], minutes * 60);
+    }
+    // A day is what it is without.
+    let made = service.client.break_glass_create(&context(), &cluster.id, &asked_by("a")).await.unwrap();
+    let manifests = posted(&world, &credential_work(&made)).await;
+    assert_eq!(manifests[0]["spec"]["expirationSeconds"], 24 * 60 * 60);
+}

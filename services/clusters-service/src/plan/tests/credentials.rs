@@ -238,11 +238,16 @@ fn what_the_new_signer_has_signed_is_good_though_it_was_asked_for_before() {
     let (mut old, mut new) = (issued(&model, "b"), issued(&model, "c"));
     old.credential.expiration_timestamp = Some(plus(replaced, DAY - Duration::from_secs(1)));
     new.credential.expiration_timestamp = Some(plus(replaced, DAY));
-    model.credentials.extend([old, new]);
+    // So is this one, which was asked for for an hour.
+    let hour = Duration::from_secs(60 * 60);
+    let mut short = issued(&model, "d");
+    short.good_until = Some(plus(short.created_at, hour));
+    short.credential.expiration_timestamp = Some(plus(replaced, hour));
+    model.credentials.extend([old, new, short]);
     report_revoked(&mut model);
     model.settle();
     let statuses: Vec<_> = model.credentials.iter().map(|record| record.credential.status).collect();
-    assert_eq!(statuses, [Status::Revoked, Status::Revoked, Status::Issued]);
+    assert_eq!(statuses, [Status::Revoked, Status::Revoked, Status::Issued, Status::Issued]);
     assert!(model.credentials[2].key.is_some());
 }
 
