@@ -94,6 +94,15 @@ pub struct NewProvisionShard {
     pub id: String,
     /// What is wanted of it; that it takes clusters unless given.
     pub status: ProvisionShardStatus,
+    /// `shared`, which is the only topology there is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub topology: Option<String>,
+    /// The service's own region.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub region: Option<Reference>,
+    /// Always `azure`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cloud_provider: Option<Reference>,
     /// How many clusters it may have; the service's default unless given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub capacity: Option<u32>,
@@ -131,6 +140,9 @@ pub struct AzureShard {
     /// Where customers' secrets are.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cx_secrets_key_vault_url: Option<String>,
+    /// The client id of the identity that reads them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cx_secrets_key_vault_managed_identity_client_id: Option<String>,
     /// Where customers' managed identities are. Its name ends with the number of the management cluster.
     pub cx_managed_identities_key_vault_url: String,
 }

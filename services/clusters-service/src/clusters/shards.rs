@@ -16,6 +16,9 @@ use crate::search::Subject;
 
 /// The longest name that is also a label of Kubernetes.
 const LONGEST_ID: usize = 63;
+/// The only ones there are.
+const TOPOLOGY: &str = "shared";
+const PROVIDER: &str = "azure";
 
 impl Clusters {
     /// Writes a new cluster where there is room. Nobody else of this process counts meanwhile; another replica may.
@@ -98,7 +101,20 @@ impl Clusters {
     }
 
     fn shard_admit(&self, new: NewProvisionShard) -> Result<ShardRecord, Refusal> {
-        let NewProvisionShard { id, status, capacity, work_namespace, azure_shard, maestro_config } = new;
+        let NewProvisionShard {
+            id,
+            status,
+            topology,
+            region,
+            cloud_provider,
+            capacity,
+            work_namespace,
+            azure_shard,
+            maestro_config,
+        } = new;
+        only("topology", topology, TOPOLOGY)?;
+        only("region.id", region.map(|region| region.id), &self.config.region)?;
+        only("cloud_provider.id", cloud_provider.map(|provider| provider.id), PROVIDER)?;
         let consumer = maestro_config.consumer_name;
         if consumer.is_empty() {
             return Err(Refusal::field("maestro_config.consumer_name", "it is required"));
@@ -120,12 +136,13 @@ impl Clusters {
             id,
             consumer,
             work_namespace: work_namespace.unwrap_or_else(|| default.work_namespace.clone()),
-            managed_identities_key_vault_url: azure_shard.cx_managed_identities_key_vault_url,
+            managed_identities_key_vault_url: azure_shard.cx_managed_identities_key_vault_url.clone(),
             maestro_rest_url: or(maestro_config.rest_api_config.url, &first.maestro_rest_url),
             maestro_grpc_url: or(maestro_config.grpc_api_config.url, &first.maestro_grpc_url),
             capacity: capacity.unwrap_or(default.capacity),
         };
         let mut record = ShardRecord::new(shard, self.clock.now());
+        record.azure = azure_shard;
         record.status = status;
         Ok(record)
     }
@@ -204,12 +221,12 @@ impl Clusters {
             id: shard.id.clone(),
             href: format!("{}/provision_shards/{}", BASES[0], shard.id),
             status: record.status,
-            topology: "shared".to_owned(),
+            topology: TOPOLOGY.to_owned(),
             region: Reference::new(&self.config.region),
-            cloud_provider: Reference::new("azure"),
+            cloud_provider: Reference::new(PROVIDER),
             azure_shard: AzureShard {
                 cx_managed_identities_key_vault_url: shard.managed_identities_key_vault_url.clone(),
-                ..AzureShard::default()
+                ..record.azure.clone()
             },
             maestro_config: MaestroConfig {
                 consumer_name: shard.consumer.clone(),
@@ -226,6 +243,16 @@ impl Clusters {
                 description,
             },
         }
+    }
+}
+
+/// What has one value here may be said, and nothing else.
+fn only(field: &'static str, said: Option<String>, value: &str) -> Result<(), Refusal> {
+    match said {
+        Some(said) if said != value => {
+            Err(Refusal::field(field, format!("`{said}` is not possible; it is `{value}`, or left out")))
+        }
+        _ => Ok(()),
     }
 }
 

@@ -4,7 +4,9 @@
 //! creates, and must not change for other reasons.
 
 use jiff::Timestamp;
-use pilothouse_clusters_service_api::{ProvisionShardStatus, ProvisionShardUpdate, ShardHealthState};
+use pilothouse_clusters_service_api::{
+    AzureShard, ProvisionShardStatus, ProvisionShardUpdate, ShardHealthState,
+};
 use serde::{Deserialize, Serialize};
 
 use super::SCHEMA;
@@ -15,6 +17,9 @@ pub(crate) struct ShardRecord {
     schema: u32,
     /// What the configuration says of it, or what it was made known with.
     pub(crate) shard: Shard,
+    /// What belongs to it in the cloud, as it was made known; where managed identities are says the former.
+    #[serde(default)]
+    pub(crate) azure: AzureShard,
     /// Whether the configuration names it: then it would come back if it were forgotten.
     pub(crate) configured: bool,
     /// What an operator wants of it.
@@ -54,6 +59,7 @@ impl ShardRecord {
         Self {
             schema: SCHEMA,
             shard,
+            azure: AzureShard::default(),
             configured: false,
             status: ProvisionShardStatus::Active,
             capacity: None,

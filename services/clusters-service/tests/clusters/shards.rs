@@ -291,3 +291,49 @@ async fn shards_are_listed_searched_and_refused_like_everything_else() {
     }
     assert_eq!(service.client.cluster_list(&context(), &ListQuery::default()).await.unwrap().total, 0);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_management_cluster_in_the_original_s_shape_is_taken_and_told_whole() {
+    let world = World::new().await;
+    let service = world.start().await;
+    let path = "/api/clusters_mgmt/v1/provision_shards";
+    let local = service.client.provision_shard_get(&context(), "local").await.unwrap();
+    let whole = json!({
+        "id": "0b2a4b52-7a3c-4b5e-9a54-1f1f0c5c0a01",
+        "status": "active",
+        "topology": "shared",
+        "region": {"id": local.region.id},
+        "cloud_provider": {"id": "azure"},
+        "azure_shard": {
+            "aks_management_cluster_resource_id": "/subscriptions/s/resourceGroups/g/providers/p/managedClusters/m",
+            "public_dns_zone_resource_id": "/subscriptions/s/resourceGroups/g/providers/p/dnsZones/z",
+            "cx_secrets_key_vault_url": "https://local-cx-kv-2.vault.pilothouse.test",
+            "cx_managed_identities_key_vault_url": "https://local-cx-mi-2.vault.pilothouse.test",
+            "cx_secrets_key_vault_managed_identity_client_id": "11111111-2222-3333-4444-555555555555",
+        },
+        "maestro_config": {
+            "consumer_name": "mgmt-2",
+            "rest_api_config": {"url": "http://maestro:8000"},
+            "grpc_api_config": {"url": "http://maestro:8090"},
+        },
+    });
+    for (field, value) in [
+        ("topology", json!("dedicated")),
+        ("region", json!({"id": "elsewhere"})),
+        ("cloud_provider", json!({"id": "aws"})),
+        ("flavour", json!("sweet")),
+    ] {
+        let mut wrong = whole.clone();
+        wrong[field] = value;
+        let (status, body) = service.call("POST", path, &wrong).await;
+        assert_eq!(status, 400, "{body}");
+        assert!(body["reason"].as_str().unwrap().contains(field), "{body}");
+    }
+    let (status, made) = service.call("POST", path, &whole).await;
+    assert_eq!(status, 201, "{made}");
+    let (_, kept) =
+        service.call("GET", &format!("{path}/{}", whole["id"].as_str().unwrap()), &Value::Null).await;
+    for (name, value) in whole.as_object().unwrap() {
+        assert_eq!(&kept[name], value, "{name}");
+    }
+}
