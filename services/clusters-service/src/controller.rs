@@ -12,7 +12,7 @@ use jiff::Timestamp;
 use pilothouse_clusters_service_api::{ClusterId, ClusterState, NodePoolStateValue};
 use pilothouse_http::Context;
 use pilothouse_maestro_api::{RestClient, SourceClient, work_uid};
-use pilothouse_runtime::{Chain, Clock, Next, Reconcile, TaskError, fault};
+use pilothouse_runtime::{Chain, Clock, Lane, Next, Reconcile, TaskError, fault};
 use pilothouse_store::{Conflict, Decision, Error as StoreError, Grant, Parts, Turn};
 use tracing::{debug, info, warn};
 
@@ -20,6 +20,7 @@ use self::look::{Documents, Look};
 use crate::cloud::{Cloud, CloudFailure};
 use crate::config::Config;
 use crate::error::Impossible;
+use crate::lanes::Lanes;
 use crate::manifests::{self, Settings};
 use crate::metrics::Metrics;
 use crate::plan::{self, Action, Plan, Step};
@@ -103,10 +104,16 @@ impl Reconcile for ClusterController {
                 "a management cluster had another number of clusters than was written down; put right"
             );
         }
+        records.iter().for_each(|record| self.lanes.note(&record.cluster));
         self.metrics.count_states(records.iter().map(|record| record.cluster.state));
         let all: Vec<_> = records.into_iter().map(|record| record.cluster.id).collect();
         *self.uninspected() = all.iter().cloned().collect();
         Ok(all)
+    }
+
+    /// Subscriptions take turns.
+    fn lane(&self, id: &ClusterId) -> Lane {
+        self.lanes.of(id)
     }
 
     async fn reconcile(&self, id: &ClusterId) -> Result<Next, TaskError> {

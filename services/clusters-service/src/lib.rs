@@ -49,6 +49,7 @@ mod clusters;
 mod config;
 mod controller;
 mod error;
+mod lanes;
 mod links;
 mod manifests;
 mod metrics;

@@ -18,6 +18,7 @@ use crate::clusters::Clusters;
 use crate::config::Config;
 use crate::controller::{ClusterController, Noticed};
 use crate::error::Error;
+use crate::lanes::Lanes;
 use crate::manifests::Settings;
 use crate::metrics::Metrics;
 use crate::records::Records;
@@ -66,6 +67,7 @@ pub struct Service {
     connected: Connected,
     began_at: Revision,
     parts: Arc<Parts>,
+    lanes: Lanes,
 }
 
 /// Asks the controller to look, and shows what it is at. A cheap handle.
@@ -97,6 +99,7 @@ impl Service {
         let clusters = Clusters { records: records.clone(), config: config.clone(), clock: clock.clone() };
         let options =
             Options { resync: config.resync.0, concurrency: config.concurrency, ..Options::default() };
+        let lanes = Lanes::default();
         let controller = ClusterController {
             records: records.clone(),
             cloud,
@@ -108,11 +111,11 @@ impl Service {
             metrics: metrics.clone(),
             parts: parts.clone(),
             uninspected: Mutex::default(),
+            noticed: Noticed::default(),
+            lanes: lanes.clone(),
         };
         let resync = Options { resync: config.resync.0, ..Options::default() };
         let shards =
-            noticed: Noticed::default(),
-            lanes: lanes.clone(),
             ShardController { records, maestro: maestro.clone(), source: source.clone(), config, clock };
         let connected = Connected::default();
         health.register("clusters-service maestro", subscription_check(connected.clone()));
@@ -128,6 +131,7 @@ impl Service {
             connected,
             began_at,
             parts,
+            lanes,
         })
     }
 
@@ -159,6 +163,7 @@ impl Service {
             connected,
             began_at,
             parts,
+            lanes,
         } = self;
         let tasks = Tasks::new("clusters-service", shutdown.clone());
         let records = clusters.records.clone();
@@ -170,7 +175,7 @@ impl Service {
         tasks.spawn(
             "follow the store",
             OnExit::StopProcess,
-            wakes::follow_store(records.clone(), feed, handle, shutdown.clone()),
+            wakes::follow_store(records.clone(), feed, (handle, lanes), shutdown.clone()),
         );
         tasks.spawn(
             "follow Maestro",

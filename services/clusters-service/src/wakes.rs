@@ -16,6 +16,7 @@ use pilothouse_runtime::{Chain, Policy, Shutdown, TaskError};
 use pilothouse_store::{Error as StoreError, Feed};
 use tracing::{debug, info, warn};
 
+use crate::lanes::Lanes;
 use crate::manifests::{CLUSTER_ID_LABEL, SHARD_LABEL};
 use crate::metrics::Metrics;
 use crate::records::{Entry, Records};
@@ -34,7 +35,7 @@ pub(crate) struct Sleepers {
 pub(crate) async fn follow_store(
     records: Records,
     mut feed: Feed,
-    handle: Handle<ClusterId>,
+    (handle, lanes): (Handle<ClusterId>, Lanes),
     shutdown: Shutdown,
 ) -> Result<(), TaskError> {
     let mut delays = Policy::RECONNECT.delays();
@@ -48,6 +49,9 @@ pub(crate) async fn follow_store(
                 delays.reset();
                 for change in &batch.changes {
                     let entry = Entry::of(change)?;
+                    if let Some(Entry::Cluster { after: Some(after), .. }) = &entry {
+                        lanes.note(&after.cluster);
+                    }
                     if is_lost_or_back(entry.as_ref()) {
                         // Its clusters say so; it is too rare to be worth an index of them.
                         handle.wake_all();
