@@ -28,10 +28,10 @@ use crate::record::{ClusterRecord, NodePoolRecord, Prepared};
 use crate::records::{Records, Stored};
 
 mod look;
-
 mod moments;
 
 pub(crate) use moments::Noticed;
+
 /// A pass through a whole life needs far fewer; more would be two writers fighting.
 const ROUNDS: usize = 20;
 /// How long the calls of one round may take together.
@@ -57,11 +57,11 @@ pub(crate) struct ClusterController {
     pub(crate) parts: Arc<Parts>,
     /// Of which it is to be looked whether the cloud still has what they need: everyone once in a while, since nobody tells.
     pub(crate) uninspected: Mutex<HashSet<ClusterId>>,
-}
     /// When creations came past their steps.
     pub(crate) noticed: Noticed,
     /// Whose clusters wait behind whose.
     pub(crate) lanes: Lanes,
+}
 
 /// Why an action, or an observation, failed.
 #[derive(Debug, thiserror::Error)]
@@ -350,10 +350,14 @@ impl ClusterController {
     async fn cloud_prepared(&self, id: &ClusterId, prepared: Option<&Prepared>) -> Result<(), StoreError> {
         let now = self.clock.now();
         let updated = self.records.cluster_update(id, |record| {
+            if !record.cloud_prepared {
+                record.prepared = prepared.cloned();
+            }
             record.cloud_prepared = true;
             record.cluster.status.dns_ready = true;
             record.pass_checks(now);
             if record.deletion.is_none() {
+                record.cluster.status.moments.cloud_prepared.get_or_insert(now);
                 record.enter(ClusterState::Installing, "step 6: posting the manifests to Maestro", now);
             }
             Decision::Write
@@ -364,10 +368,6 @@ impl ClusterController {
     /// Only what is still to go: by now somebody may have made a new one under the same id.
     async fn node_pool_remove(&self, record: &NodePoolRecord) -> Result<(), StoreError> {
         let shown = &record.node_pool;
-                record.cluster.status.moments.cloud_prepared.get_or_insert(now);
-            if !record.cloud_prepared {
-                record.prepared = prepared.cloned();
-            }
         let found = self.records.node_pool_get(&shown.cluster_id, &shown.id).await?;
         match found {
             Some(stored) if stored.value.node_pool.creation_timestamp == shown.creation_timestamp => {
