@@ -7,6 +7,7 @@ use pilothouse_hypershift::Payload;
 use pilothouse_runtime::telemetry::Journal;
 
 use crate::data_dir::DataDir;
+use crate::gateway::GatewayFile;
 use crate::ports::Ports;
 
 /// What a region is told about itself.
@@ -34,6 +35,8 @@ pub struct Config {
     pub payload: Payload,
     /// Whether virtual machines run here as processes. Not where KubeVirt runs them.
     pub virtual_machines: bool,
+    /// How its gateway behaves; without it, as by default.
+    pub gateway: Option<GatewayFile>,
     /// Where the endpoints are written as well, once all of them accept. What is there before is removed.
     pub endpoints_file: Option<PathBuf>,
     /// Where its services' logs come from. Without telemetry that tells it, they stay empty.
@@ -76,6 +79,7 @@ impl Config {
             upstream: None,
             payload: Payload::default(),
             virtual_machines: true,
+            gateway: None,
             endpoints_file: None,
             journal: Journal::default(),
         }

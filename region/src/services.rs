@@ -51,36 +51,6 @@ impl Site {
         self.start_resource_provider(registry).await
     }
 
-    /// Answers where parts of the region find it.
-    async fn start_gateway(
-        &self,
-        registry: &mut Registry,
-        dialer: Dialer,
-    ) -> Result<Option<SocketAddr>, Error> {
-        let internal =
-            pilothouse_gateway::Listener { address: loopback(0), reach: pilothouse_gateway::Reach::Internal };
-        let config = pilothouse_gateway::Config {
-            listen: loopback(self.ports.gateway),
-            listeners: vec![internal],
-            ..pilothouse_gateway::Config::default()
-        };
-        let deps = pilothouse_gateway::Deps {
-            management: vec![pilothouse_gateway::Management {
-                name: pilothouse_gateway::MANAGEMENT.to_owned(),
-                client: self.client("gateway").await?,
-                dialer: Arc::new(dialer),
-            }],
-            clock: self.clock.clone(),
-            health: self.health.clone(),
-            registry,
-        };
-        let built = pilothouse_gateway::Service::build(config, deps).await;
-        let service = built.map_err(failed("the gateway"))?;
-        let internal = service.internal_address();
-        self.parts.run("gateway", |shutdown| async move { Ok(service.run(shutdown).await?) });
-        Ok(internal)
-    }
-
     async fn start_hypershift(
         &self,
         registry: &mut Registry,

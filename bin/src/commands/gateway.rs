@@ -2,15 +2,10 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
 
 use anyhow::anyhow;
-use pilothouse_gateway::{
-    Config, Deps, Dial, Direct, MANAGEMENT, Management as Followed, ManagementCluster, Reloader, Service,
-};
+use pilothouse_gateway::{Config, Deps, MANAGEMENT, Management as Followed, Reloader, Service};
 use pilothouse_http::Verdict;
-use pilothouse_kubelet_api::Dialer;
-use pilothouse_region::Management;
 
 use super::operator::{self, OperatorArgs, Site};
 use crate::{Failure, Hint, Output};
@@ -38,7 +33,7 @@ impl Args {
     ///
     /// If it cannot be started.
     pub fn run(&self, output: &mut Output) -> Result<ExitCode, Failure> {
-        let dialer = dialer(self.node_socket.as_ref());
+        let dialer = pilothouse_region::dialer(self.node_socket.as_ref());
         let arguments = self.operator.config.clone();
         operator::run(
             "gateway",
@@ -50,9 +45,10 @@ impl Args {
                 operator::report(&health, &management, Verdict::warning);
                 let mut followed =
                     vec![Followed { name: MANAGEMENT.to_owned(), client: management.client(), dialer }];
-                for further in &config.management_clusters {
-                    followed.push(follow(further).await?);
-                }
+                let further = pilothouse_region::follow(&config.management_clusters, &health).await;
+                followed.extend(further.map_err(|error| anyhow!(error)).hint(
+                    "`service.management_clusters` of the configuration names a kubeconfig; does `kubectl` work with that?",
+                )?);
                 let deps = Deps { management: followed, clock, health: health.clone(), registry };
                 let service = Service::build(config.clone(), deps)
                     .await
@@ -65,22 +61,5 @@ impl Args {
             },
             |service: Service, shutdown| async move { Ok(service.run(shutdown).await?) },
         )
-    }
-}
-
-/// The way to a further management cluster. It need not answer now: the others' clusters are served all the same.
-async fn follow(cluster: &ManagementCluster) -> Result<Followed, Failure> {
-    let management =
-        Management::connect(Some(&cluster.kubeconfig)).await.map_err(|error| anyhow!(error)).hint(
-            "`service.management_clusters` of the configuration names a kubeconfig; does `kubectl` work with that?",
-        )?;
-    let dialer = dialer(cluster.node_socket.as_ref());
-    Ok(Followed { name: cluster.name.clone(), client: management.client(), dialer })
-}
-
-fn dialer(node_socket: Option<&PathBuf>) -> Arc<dyn Dial> {
-    match node_socket {
-        Some(socket) => Arc::new(Dialer::new(socket.clone())),
-        None => Arc::new(Direct),
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, anyhow};
 use comfy_table::Table;
 use pilothouse_region::{
-    Authentication, Config, DataDir, Endpoints, FirstCluster, Payload, PortChoice, Ports, Region,
+    Authentication, Config, DataDir, Endpoints, FirstCluster, GatewayFile, Payload, PortChoice, Ports, Region,
 };
 use pilothouse_runtime::telemetry::{self, Journal};
 use pilothouse_runtime::{Process, Reason, Tasks};
@@ -46,6 +46,9 @@ pub struct Args {
     /// Write the endpoints as JSON to this file once all of them accept
     #[arg(long, value_name = "FILE")]
     endpoints_file: Option<PathBuf>,
+    /// Configure the gateway by `[service]` of this file, as one that runs alone; changes are taken while it runs
+    #[arg(long, value_name = "FILE")]
+    gateway_config: Option<PathBuf>,
     /// Listen on ports that the system chooses once; they are kept in the data directory
     #[arg(long)]
     ephemeral_ports: bool,
@@ -195,6 +198,13 @@ impl Args {
         ))
     }
 
+    fn gateway_file(&self) -> Result<Option<GatewayFile>, Failure> {
+        let read = self.gateway_config.as_deref().map(GatewayFile::read).transpose();
+        read.map_err(|error| anyhow!(error)).hint(
+            "`--gateway-config` names a file with the keys that `pilothouse gateway --dump-config` shows below `[service]`",
+        )
+    }
+
     async fn start(
         &self,
         data_dir: &DataDir,
@@ -214,6 +224,7 @@ impl Args {
             images: self.images.listed(),
             upstream: self.images.upstream(),
             payload: self.payload.into(),
+            gateway: self.gateway_file()?,
             endpoints_file: self.endpoints_file.clone(),
             journal,
             ..Config::new(data_dir.clone())
