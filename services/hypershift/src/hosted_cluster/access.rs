@@ -1,11 +1,13 @@
-//! From where a hosted cluster's API server may be reached.
+//! From where a hosted cluster's API server may be reached, and where the cluster may go.
 //!
 //! The gateway reads it off the Route, in the words that routers of OpenShift and HyperShift know: a list of addresses in an
-//! annotation, and a label on Routes that are not for everybody. A balancer reads it off the Service.
+//! annotation, and a label on Routes that are not for everybody. A balancer reads it off the Service. For the way out there are
+//! no words of others; the HostedCluster's annotations are handed on as they are, for the gateway to understand.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
+use kube::ResourceExt;
 use pilothouse_crds::HostedCluster;
 use serde_json::Value;
 
@@ -16,8 +18,13 @@ pub(crate) const ALLOW_LIST: &str = "haproxy.router.openshift.io/ip_allowlist";
 /// On a Route: `true` if it is for private networks only.
 pub(crate) const INTERNAL_ROUTE: &str = "hypershift.openshift.io/internal-route";
 
+/// On a HostedCluster, and from there on its Routes: the number of its private link, and where it may go, with spaces between.
+pub(crate) const WAY_OUT: [&str; 2] = ["pilothouse.dev/egress-link", "pilothouse.dev/egress-allow"];
+
 /// Where nobody writes on a Route but us.
-pub(crate) const OURS_ON_ROUTES: [&str; 2] = [
+pub(crate) const OURS_ON_ROUTES: [&str; 4] = [
+    "/metadata/annotations/pilothouse.dev~1egress-link",
+    "/metadata/annotations/pilothouse.dev~1egress-allow",
     "/metadata/annotations/haproxy.router.openshift.io~1ip_allowlist",
     "/metadata/labels/hypershift.openshift.io~1internal-route",
 ];
@@ -31,6 +38,8 @@ pub(crate) struct Access {
     allowed: Vec<String>,
     /// From private networks only.
     private: bool,
+    /// What the gateway is to be told of its way out.
+    way_out: BTreeMap<String, String>,
 }
 
 impl Access {
@@ -50,13 +59,16 @@ impl Access {
         }
         let azure = cluster.spec.platform.azure.as_ref();
         let topology = azure.and_then(|azure| azure.get("topology")).and_then(Value::as_str);
-        Self { allowed, private: topology == Some("Private") }
+        let annotations = cluster.annotations();
+        let annotation = |name: &str| Some((name.to_owned(), annotations.get(name)?.clone()));
+        let way_out = WAY_OUT.into_iter().filter_map(annotation).collect();
+        Self { allowed, private: topology == Some("Private"), way_out }
     }
 
     /// Annotations of a Route.
     pub(crate) fn annotations(&self) -> BTreeMap<String, String> {
         let list = (!self.allowed.is_empty()).then(|| (ALLOW_LIST.to_owned(), self.allowed.join(" ")));
-        list.into_iter().collect()
+        list.into_iter().chain(self.way_out.clone()).collect()
     }
 
     /// Labels of a Route.
@@ -106,7 +118,8 @@ mod tests {
 
     #[test]
     fn balancers_are_told_ranges() {
-        let access = Access { allowed: vec!["203.0.113.7".into(), "10.0.0.0/8".into()], private: false };
+        let allowed = vec!["203.0.113.7".into(), "10.0.0.0/8".into()];
+        let access = Access { allowed, ..Access::default() };
         assert_eq!(access.source_ranges(), Some(vec!["203.0.113.7/32".into(), "10.0.0.0/8".into()]));
         assert_eq!(Access::default().source_ranges(), None);
     }

@@ -280,21 +280,28 @@ fn where_an_api_server_may_be_reached_from_is_written_on_its_routes() {
         ..AdvertisedAddress::default()
     });
     cluster.spec.platform.azure = Some(serde_json::json!({"topology": "Private"}));
+    let way_out = [("pilothouse.dev/egress-link", "42"), ("pilothouse.dev/egress-allow", "example.com")];
+    cluster.annotations_mut().extend(way_out.map(|(name, value)| (name.to_owned(), value.to_owned())));
     let draw = |cluster: &HostedCluster| Blueprint::draw(cluster, &[], &Config::default());
     let restricted = draw(&cluster).unwrap();
     for route in manifests::routes(&restricted).into_iter().filter_map(|(_, route)| route) {
         assert_eq!(route.annotations()[access::ALLOW_LIST], "203.0.113.0/24 198.51.100.7");
         assert_eq!(route.labels()[access::INTERNAL_ROUTE], "true");
+        for (name, value) in way_out {
+            assert_eq!(route.annotations()[name], value);
+        }
     }
     let pods_stay = |other: &Blueprint| assert_eq!(restricted.config_hash(), other.config_hash());
 
     cluster.spec.platform.azure = Some(serde_json::json!({"topology": "PublicAndPrivate"}));
     cluster.spec.networking.api_server = None;
+    cluster.annotations_mut().clear();
     let open = draw(&cluster).unwrap();
     pods_stay(&open);
     let route = manifests::routes(&open)[0].1.clone().unwrap();
     assert!(!route.annotations().contains_key(access::ALLOW_LIST));
     assert!(!route.labels().contains_key(access::INTERNAL_ROUTE));
+    assert!(access::WAY_OUT.iter().all(|name| !route.annotations().contains_key(*name)));
 
     cluster.spec.networking.api_server = Some(AdvertisedAddress {
         allowed_cidr_blocks: vec!["everywhere".to_owned()],
