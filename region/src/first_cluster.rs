@@ -3,14 +3,13 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use http::{Method, StatusCode};
+use http::StatusCode;
 use pilothouse_access::{IssuerError, LocalIssuer, LocalRole, TokenRequest};
 use pilothouse_api::Minor;
-use pilothouse_http::{Call, CallError, Client, ClientBuildError, ClientBuilder};
+use pilothouse_http::{CallError, ClientBuildError, ClientBuilder};
 use pilothouse_hypershift::Payload;
 use pilothouse_pki::{FileError, Visibility, write_atomically};
-use pilothouse_runtime::Clock;
-use secrecy::{ExposeSecret as _, SecretString};
+use pilothouse_runtime::{Chain, Clock};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 use url::Url;
@@ -20,6 +19,12 @@ use crate::config::Authentication;
 use crate::data_dir::DataDir;
 use crate::endpoints::Endpoints;
 use crate::hosted_clusters::{HostedClusters, HostedClustersError};
+
+mod frontend;
+#[cfg(test)]
+mod tests;
+
+use frontend::{Frontend, newest, text};
 
 const API_VERSION: &str = "2026-10-01";
 /// Whose first cluster it is: on a laptop there is one customer, and this is what it is called. The tenant is where
@@ -44,15 +49,10 @@ const LOOK: Duration = Duration::from_millis(20);
 pub struct FirstCluster {
     name: String,
     frontend: String,
+    admin: String,
     data_dir: DataDir,
     authentication: Authentication,
     minor: Minor,
-}
-
-/// The frontend, and what it is shown.
-struct Frontend {
-    client: Client,
-    token: Option<SecretString>,
 }
 
 /// Why there is no first cluster.
@@ -80,11 +80,13 @@ pub enum FirstClusterError {
         /// What it said.
         message: String,
     },
-    /// It was begun, and failed.
+    /// It was begun, now or by somebody else, and failed.
     #[error("{what} ended as {state}: {message}")]
     Failed {
         /// What was asked for.
         what: String,
+        /// Where it is asked for, and could be deleted.
+        url: Box<Url>,
         /// How it ended.
         state: String,
         /// Why.
@@ -106,12 +108,12 @@ pub enum FirstClusterError {
     File(#[from] FileError),
 }
 
-/// A PUT that was accepted, or found done.
-struct Accepted {
+/// Something that is to be there.
+struct Wanted<'a> {
     what: String,
-    resource: Url,
-    /// Where its operation can be looked at, if there is one.
-    operation: Option<Url>,
+    /// Its id.
+    resource: &'a str,
+    body: Value,
 }
 
 // === impl FirstCluster ===
@@ -122,6 +124,7 @@ impl FirstCluster {
         Self {
             name: name.to_owned(),
             frontend: endpoints.frontend.clone(),
+            admin: endpoints.admin.clone(),
             data_dir: data_dir.clone(),
             authentication: Authentication::None,
             minor: Minor::DEFAULT,
@@ -159,7 +162,7 @@ impl FirstCluster {
             "registrationDate": "2026-01-01T00:00:00Z",
             "properties": { "tenantId": TENANT },
         });
-        let (status, answer, _) = arm.put(self.url(SUBSCRIPTION, "2.0")?, &registration).await?;
+        let (status, answer) = arm.put(self.url(SUBSCRIPTION, "2.0")?, &registration).await?;
         accepted("the subscription", status, &answer)?;
 
         let client = self.frontend(None)?;
@@ -167,14 +170,12 @@ impl FirstCluster {
             "{SUBSCRIPTION}/resourceGroups/{RESOURCE_GROUP}/providers/Microsoft.RedHatOpenShift/hcpOpenShiftClusters/{}",
             self.name
         );
-        let asked = self
-            .ask(&client, format!("cluster `{}`", self.name), &cluster, &cluster_body(&self.name, self.minor))
-            .await?;
-        asked.finish(&client, say).await?;
-        let pool = format!("{cluster}/nodePools/{NODE_POOL}");
-        let asked =
-            self.ask(&client, format!("node pool `{NODE_POOL}`"), &pool, &node_pool_body(self.minor)).await?;
-        asked.finish(&client, say).await?;
+        let what = format!("cluster `{}`", self.name);
+        let body = cluster_body(&self.name, self.minor);
+        self.bring_about(&client, Wanted { what, resource: &cluster, body }, say).await?;
+        let (what, pool) = (format!("node pool `{NODE_POOL}`"), format!("{cluster}/nodePools/{NODE_POOL}"));
+        let body = node_pool_body(self.minor);
+        self.bring_about(&client, Wanted { what, resource: &pool, body }, say).await?;
 
         let kubeconfig = HostedClusters::open(&self.data_dir).await?.kubeconfig(&self.name).await?;
         let file = self.data_dir.cluster_kubeconfig(&self.name);
@@ -182,21 +183,59 @@ impl FirstCluster {
         Ok(file)
     }
 
-    async fn ask(
+    /// Waits until something is there, and asks for it whenever it is not: one that is on its way out is made anew.
+    async fn bring_about(
         &self,
         client: &Frontend,
-        what: String,
-        path: &str,
-        body: &Value,
-    ) -> Result<Accepted, FirstClusterError> {
-        let resource = self.url(path, API_VERSION)?;
-        let (status, _) = client.get(resource.clone()).await?;
-        if status != StatusCode::NOT_FOUND {
-            return Ok(Accepted { what, resource, operation: None });
+        wanted: Wanted<'_>,
+        say: &(dyn Fn(&str) + Sync),
+    ) -> Result<(), FirstClusterError> {
+        let Wanted { what, resource, body } = wanted;
+        let url = self.url(resource, API_VERSION)?;
+        let deadline = Instant::now() + OPERATION;
+        let mut said = String::new();
+        loop {
+            let (mut status, mut answer) = client.get(url.clone()).await?;
+            if status == StatusCode::NOT_FOUND {
+                (status, answer) = client.put(url.clone(), &body).await?;
+            }
+            accepted(&what, status, &answer)?;
+            let state = text(&answer, "/properties/provisioningState");
+            if state != said {
+                say(&format!("{what}: {state}"));
+                said.clone_from(&state);
+            }
+            match state.as_str() {
+                "Succeeded" => return Ok(()),
+                "Failed" | "Canceled" => {
+                    let message = self.why(resource, &state).await;
+                    return Err(FirstClusterError::Failed { what, url: Box::new(url), state, message });
+                }
+                _ if Instant::now() >= deadline => return Err(FirstClusterError::Late { what, state }),
+                _ => sleep(LOOK).await,
+            }
         }
-        let (status, answer, operation) = client.put(resource.clone(), body).await?;
-        accepted(&what, status, &answer)?;
-        Ok(Accepted { what, resource, operation })
+    }
+
+    /// What the newest operation says that left a resource so, whoever asked for it: only administrators are told of
+    /// operations of others.
+    async fn why(&self, resource: &str, state: &str) -> String {
+        let found = async {
+            let administrator = self.frontend(Some(LocalRole::Administrator))?;
+            let list = parse(format!("{}/admin/v1/operations?resource={resource}", self.admin))?;
+            let operations = administrator.list(list).await?;
+            let Some(operation) = newest(&operations, state) else { return Ok(None) };
+            let (subscription, id) = (text(operation, "/subscription"), text(operation, "/id"));
+            let url = parse(format!("{}/admin/v1/operations/{subscription}/{id}", self.admin))?;
+            let (status, operation) = administrator.get(url).await?;
+            accepted("its operation", status, &operation)?;
+            Ok::<_, FirstClusterError>(Some(text(&operation, "/error/message")))
+        };
+        match found.await {
+            Ok(Some(message)) => message,
+            Ok(None) => "no operation that is kept says why".to_owned(),
+            Err(error) => format!("why is not known, {}", Chain(&error)),
+        }
     }
 
     /// The frontend as somebody of this role.
@@ -215,75 +254,16 @@ impl FirstCluster {
                 Some(issuer.issue(&request, Clock::system().now())?)
             }
         };
-        Ok(Frontend { client: ClientBuilder::new(CALL).build()?, token })
+        Ok(Frontend::new(ClientBuilder::new(CALL).build()?, token))
     }
 
     fn url(&self, path: &str, version: &str) -> Result<Url, FirstClusterError> {
-        let text = format!("{}{path}?api-version={version}", self.frontend);
-        Url::parse(&text).map_err(|_| FirstClusterError::Address(text))
+        parse(format!("{}{path}?api-version={version}", self.frontend))
     }
 }
 
-// === impl Accepted ===
-
-impl Accepted {
-    /// Waits until it has succeeded.
-    async fn finish(self, client: &Frontend, say: &(dyn Fn(&str) + Sync)) -> Result<(), FirstClusterError> {
-        let Self { what, resource, operation } = self;
-        let deadline = Instant::now() + OPERATION;
-        let mut said = String::new();
-        loop {
-            let (status, answer) = client.get(resource.clone()).await?;
-            accepted(&what, status, &answer)?;
-            let state = text(&answer, "/properties/provisioningState");
-            if state != said {
-                say(&format!("{what}: {state}"));
-                said.clone_from(&state);
-            }
-            match state.as_str() {
-                "Succeeded" => return Ok(()),
-                "Failed" | "Canceled" => {
-                    let message = match operation {
-                        Some(operation) => text(&client.get(operation).await?.1, "/error/message"),
-                        None => "the operation's error says why".to_owned(),
-                    };
-                    return Err(FirstClusterError::Failed { what, state, message });
-                }
-                _ if Instant::now() >= deadline => return Err(FirstClusterError::Late { what, state }),
-                _ => sleep(LOOK).await,
-            }
-        }
-    }
-}
-
-// === impl Frontend ===
-
-impl Frontend {
-    async fn get(&self, url: Url) -> Result<(StatusCode, Value), FirstClusterError> {
-        let response = self.call(Method::GET, url).send().await?;
-        let status = response.status();
-        Ok((status, serde_json::from_slice(&response.bytes().await?).unwrap_or_default()))
-    }
-
-    async fn put(
-        &self,
-        url: Url,
-        body: &Value,
-    ) -> Result<(StatusCode, Value, Option<Url>), FirstClusterError> {
-        let response = self.call(Method::PUT, url).json(body).send().await?;
-        let status = response.status();
-        let operation = response.headers().get("azure-asyncoperation").and_then(|value| value.to_str().ok());
-        let operation = operation.and_then(|text| Url::parse(text).ok());
-        Ok((status, serde_json::from_slice(&response.bytes().await?).unwrap_or_default(), operation))
-    }
-
-    fn call(&self, method: Method, url: Url) -> Call {
-        let call = self.client.call(method, url);
-        match &self.token {
-            Some(token) => call.bearer(token.expose_secret()),
-            None => call,
-        }
-    }
+fn parse(text: String) -> Result<Url, FirstClusterError> {
+    Url::parse(&text).map_err(|_| FirstClusterError::Address(text))
 }
 
 fn accepted(what: &str, status: StatusCode, answer: &Value) -> Result<(), FirstClusterError> {
@@ -291,10 +271,6 @@ fn accepted(what: &str, status: StatusCode, answer: &Value) -> Result<(), FirstC
         return Ok(());
     }
     Err(FirstClusterError::Refused { what: what.to_owned(), status, message: text(answer, "/error/message") })
-}
-
-fn text(answer: &Value, pointer: &str) -> String {
-    answer.pointer(pointer).and_then(Value::as_str).unwrap_or("(nothing)").to_owned()
 }
 
 /// Finds such a cluster at Clusters Service, which writes names in lower case.

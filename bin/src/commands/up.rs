@@ -7,7 +7,8 @@ use std::time::Duration;
 use anyhow::{Context, anyhow};
 use comfy_table::Table;
 use pilothouse_region::{
-    Authentication, Config, DataDir, Endpoints, FirstCluster, GatewayFile, Payload, PortChoice, Ports, Region,
+    Authentication, Config, DataDir, Endpoints, FirstCluster, FirstClusterError, GatewayFile, Payload,
+    PortChoice, Ports, Region,
 };
 use pilothouse_runtime::telemetry::{self, Journal};
 use pilothouse_runtime::{Process, Reason, Tasks};
@@ -242,10 +243,10 @@ impl Args {
             let cluster = FirstCluster::new(name, region.endpoints(), data_dir)
                 .with_authentication(self.authentication.into())
                 .with_payload(self.payload.into());
-            let kubeconfig =
-                cluster.ensure(&say).await.map_err(|error| anyhow!(error)).hint(
-                    "the region goes on when started again; the operation above says where it stopped",
-                )?;
+            let kubeconfig = cluster.ensure(&say).await.or_else(|error| {
+                let hint = what_to_do(&error);
+                Err(anyhow!(error)).hint(hint)
+            })?;
             region.note_kubeconfig();
             say(&format!("cluster `{name}` is ready"));
             self.invite(output, &format!("kubectl --kubeconfig {} get nodes", kubeconfig.display()))?;
@@ -271,6 +272,18 @@ impl Args {
             }
         }
         Ok(())
+    }
+}
+
+/// What whoever started the region can do about a first cluster that is not there.
+fn what_to_do(error: &FirstClusterError) -> String {
+    match error {
+        FirstClusterError::Failed { url, .. } => format!(
+            "it stays so until it is deleted: start the region without `--cluster`, and `curl -X DELETE '{url}'`; \
+             `pilothouse operations list --resource {}` has what was tried",
+            url.path()
+        ),
+        _ => "the region goes on where this ended when it is started again".to_owned(),
     }
 }
 
