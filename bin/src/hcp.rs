@@ -6,11 +6,13 @@
 //! What is to be made is drawn up first, as plain objects (`objects`), and then either printed (`render`) or applied
 //! (`client`): the two cannot differ.
 
+use std::process::ExitCode;
+
 use clap::{Parser, Subcommand};
 use tokio::runtime;
 
 use crate::commands::completions;
-use crate::{Failure, Output, OutputArgs};
+use crate::{Failure, Output, OutputArgs, exit_code};
 
 mod client;
 mod create;
@@ -22,13 +24,16 @@ mod render;
 mod values;
 mod version;
 
+/// What the program is called.
+pub(crate) const NAME: &str = "hcp";
+
 /// Hosted clusters, for whoever uses them.
 ///
 /// `hcp` speaks to the Kubernetes API of a management cluster, where hosted clusters and their node pools are
 /// ordinary objects. Whoever runs the service behind it wants `pilothouse` instead.
 #[derive(Debug, Parser)]
 #[command(
-    name = "hcp",
+    name = NAME,
     version,
     disable_help_subcommand = true,
     max_term_width = 100,
@@ -58,6 +63,11 @@ enum Verb {
     Destroy(destroy::Args),
     Version(version::Args),
     Completions(completions::Args),
+}
+
+/// The whole of `main`.
+pub fn main() -> ExitCode {
+    exit_code(Args::parse().run().map(|()| ExitCode::SUCCESS))
 }
 
 impl Args {

@@ -1,6 +1,8 @@
 //! The command line of `pilothouse`.
 
 use std::env;
+use std::ffi::OsStr;
+use std::path::Path;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -10,7 +12,7 @@ use crate::commands::{
     hypershift_operator, kube_apiserver, kubeconfig, kubelet, maestro_agent, maestro_server,
     multicluster_engine, nodes, operations, status, store, token, up, upstream, version, virt_controller,
 };
-use crate::{Failure, Output, OutputArgs, exit_code};
+use crate::{Failure, Output, OutputArgs, exit_code, hcp};
 
 /// Hosted control planes: ask an API for a cluster, get one.
 ///
@@ -77,9 +79,16 @@ enum Verb {
 ///
 /// The node starts this program again in three small roles that must be alone in their process, without memory spent on a
 /// command line; two of them without threads as well. They are told apart before anything else happens.
+///
+/// Under the name of `hcp` it is that: a region offers itself for download as what users have, where it was installed alone.
 pub fn main() -> ExitCode {
+    let mut arguments = env::args_os();
+    let called = arguments.next().unwrap_or_default();
+    if Path::new(&called).file_name() == Some(OsStr::new(hcp::NAME)) {
+        return hcp::main();
+    }
     // What the node passes is its own, and text.
-    let mut arguments = env::args_os().skip(1).map(|argument| argument.to_string_lossy().into_owned());
+    let mut arguments = arguments.map(|argument| argument.to_string_lossy().into_owned());
     match arguments.next().as_deref() {
         Some(pilothouse_kubelet::shim::VERB) => pilothouse_kubelet::shim::main(arguments),
         Some(pilothouse_kubelet::anchor::VERB) => pilothouse_kubelet::anchor::main(arguments),

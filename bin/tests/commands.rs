@@ -1,11 +1,11 @@
 //! Both commands as their users meet them: help texts, output and exit codes.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::Path;
 
 use assert_cmd::Command;
-use assert_cmd::cargo::cargo_bin_cmd;
+use assert_cmd::cargo::{cargo_bin, cargo_bin_cmd};
 use rstest::rstest;
 
 /// The command line of `program`, on no terminal and of no particular width.
@@ -73,6 +73,15 @@ fn stdout(command: &mut Command) -> String {
 fn help_is_as_reviewed(#[case] program: &str, #[case] args: &[&str]) {
     let name = format!("{program}_{}", args.join("_").replace('-', ""));
     insta::assert_snapshot!(name, stdout(command(program).args(args)));
+}
+
+#[test]
+fn pilothouse_is_hcp_when_it_is_called_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let hcp = folder.path().join("hcp");
+    symlink(cargo_bin!("pilothouse"), &hcp).unwrap();
+    let help = |mut command: Command| stdout(command.env_remove("COLUMNS").arg("--help"));
+    assert_eq!(help(Command::new(hcp)), help(command("hcp")));
 }
 
 #[rstest]

@@ -5,6 +5,7 @@
 
 use std::error::Error as StdError;
 use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -96,7 +97,7 @@ impl Site {
             namespace: CONSUMER.to_owned(),
             api_url: Some(self.management_url()),
             downloads: Some(pilothouse_mce::Downloads {
-                program: Some(self.config.program.with_file_name("hcp")),
+                program: Some(hcp_of(&self.config.program)),
                 ..pilothouse_mce::Downloads::new(listener, self.data_dir().downloads())
             }),
             ..pilothouse_mce::Config::default()
@@ -139,7 +140,6 @@ impl Site {
             registry,
         };
         let service = Service::build(config, deps).await.map_err(failed("Maestro"))?;
-            ..pilothouse_cloud::Config::default()
         self.parts.run(residents::MAESTRO_SERVER, |shutdown| async move { Ok(service.run(shutdown).await?) });
         Ok(())
     }
@@ -169,6 +169,7 @@ impl Site {
             listener: ListenerConfig::loopback(self.ports.cloud),
             gateway: loopback(self.ports.gateway).ip(),
             base_zone: self.base_zone(),
+            ..pilothouse_cloud::Config::default()
         };
         let store = self.store("cloud", pilothouse_cloud::catalog()).await?;
         let deps = pilothouse_cloud::Deps {
@@ -322,6 +323,13 @@ impl Site {
             ..BrokerConfig::default()
         }
     }
+}
+
+/// What users download: `hcp` beside this program, and where it was installed or built alone this program itself, which is `hcp`
+/// when it is called so.
+fn hcp_of(program: &Path) -> PathBuf {
+    let beside = program.with_file_name("hcp");
+    if beside.is_file() { beside } else { program.to_owned() }
 }
 
 fn url(port: u16) -> String {

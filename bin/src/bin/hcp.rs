@@ -2,10 +2,6 @@
 
 use std::process::ExitCode;
 
-use clap::Parser;
-use pilothouse_commands::exit_code;
-use pilothouse_commands::hcp::Args;
-
 fn main() -> ExitCode {
-    exit_code(Args::parse().run().map(|()| ExitCode::SUCCESS))
+    pilothouse_commands::hcp::main()
 }
