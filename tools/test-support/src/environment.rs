@@ -8,6 +8,9 @@ pub const REQUIRE: &str = "PILOTHOUSE_TEST_REQUIRE";
 /// Names a file to which every skipped test appends one line, so that skips can be counted.
 pub const SKIPS: &str = "PILOTHOUSE_TEST_SKIPS";
 
+/// Names a file to which every component that was made to fall appends one line.
+pub const FALLS: &str = "PILOTHOUSE_TEST_FALLS";
+
 /// When set, loops that are bounded in the default run are long: soak, fault matrices, scale.
 pub const LONG: &str = "PILOTHOUSE_TEST_LONG";
 

@@ -24,6 +24,7 @@
 pub mod engine;
 pub mod environment;
 pub mod eventually;
+pub mod falls;
 pub mod haproxy;
 pub mod helm;
 pub mod maestro;

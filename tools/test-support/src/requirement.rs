@@ -68,7 +68,7 @@ pub(crate) fn missing(what: &str, remedy: &str) {
 }
 
 /// Notes a test as skipped, whatever the environment asks for: what it needs is more than a run of all tests brings.
-pub(crate) fn skipped(what: &str, remedy: &str) {
+pub fn skipped(what: &str, remedy: &str) {
     let policy = Policy { require: false, ..Policy::from_environment() };
     policy.missing(what, remedy, &current_test(), &mut io::stderr());
 }
@@ -105,7 +105,7 @@ pub fn search_path(program: &str) -> Option<PathBuf> {
     env::split_paths(&path).map(|folder| folder.join(program)).find(|candidate| candidate.is_file())
 }
 
-fn append(path: &Path, line: &str) -> io::Result<()> {
+pub(crate) fn append(path: &Path, line: &str) -> io::Result<()> {
     // One write of one short line in append mode: test processes do not interleave.
     File::options().create(true).append(true).open(path)?.write_all(format!("{line}\n").as_bytes())
 }
