@@ -58,7 +58,7 @@ const FLOW: [Step; 14] = [
     step("sent to the agent over MQTT", "maestro", Within::Neighbour),
     step("applied by the agents", "maestro, mce", Within::Neighbour),
     step("control plane and node pools made", "hypershift", Within::Neighbour),
-    step("ManagedCluster marked available", "mce", Within::Neighbour),
+    step("ManagedCluster marked available", "mce", Within::Step(9)),
     step("statuses sent back over MQTT", "maestro", Within::Steps(&[7, 8, 9, 10])),
     step("cluster record updated", "clusters-service", Within::Neighbour),
     step("resource and operation updated", "backend", Within::Step(14)),

@@ -176,6 +176,8 @@ fn steps_of_a_creation_last_as_long_as_clusters_service_says() {
             (12, 78, 80)
         ]
     );
+    let asked = &operation.steps[0];
+    assert_eq!((asked.number, asked.started_at, asked.finished_at), (4, at(0), Some(at(1))));
     assert_eq!(
         steps(&operation)[4..8],
         [
@@ -198,6 +200,20 @@ fn a_step_that_was_not_seen_apart_is_part_of_the_next_one() {
     };
     creating(&mut operation, &ready(1, moments), at(60), at(100));
     assert_eq!(intervals(&operation), [(5, 1, 12), (9, 12, 56), (11, 56, 58), (12, 58, 60)]);
+}
+
+#[test]
+fn a_control_plane_was_there_before_its_managed_cluster_was_whichever_was_reported_first() {
+    let mut operation = operation();
+    let moments = Moments {
+        manifests_applied: Some(at(10)),
+        control_plane_available: Some(at(45)),
+        managed_cluster_available: Some(at(40)),
+        reports_read: Some(at(50)),
+        ..Moments::default()
+    };
+    creating(&mut operation, &ready(1, moments), at(60), at(100));
+    assert_eq!(intervals(&operation), [(8, 1, 10), (9, 10, 40), (10, 40, 40), (11, 40, 50), (12, 50, 60)]);
 }
 
 #[test]

@@ -25,7 +25,8 @@ pub struct Moments {
     /// The agent reported that what is inside the `ManifestWork` was applied: the end of step 8, likewise.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub manifests_applied: Option<Timestamp>,
-    /// The agent reported that the `HostedCluster` is available: the end of step 9, likewise.
+    /// The agent reported that the `HostedCluster` is available: the end of step 9, likewise. That report comes by way of the
+    /// `ManifestWork`, and so may be later than the next one, which follows from the same.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub control_plane_available: Option<Timestamp>,
     /// The agent reported that the `ManagedCluster` is available: the end of step 10, likewise.
