@@ -8,6 +8,7 @@ use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
 use std::path::Path;
 
+use pilothouse_http::BindError;
 use pilothouse_pki::{FileError, Visibility, write_atomically};
 use serde::{Deserialize, Serialize};
 
@@ -123,6 +124,49 @@ impl Ports {
         }
     }
 
+    /// Tells at once which port somebody else has, before anything is started that would only be stopped again. Two of the
+    /// same number are in each other's way, so all are held until the last one is looked at.
+    pub(crate) fn check(&self) -> Result<(), BindError> {
+        let mut held = Vec::new();
+        for (name, port) in self.named().into_iter().filter(|(_, port)| *port != 0) {
+            let address = loopback(port);
+            match TcpListener::bind(address) {
+                Ok(listener) => held.push(listener),
+                Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
+                    return Err(BindError::Taken { name: name.to_owned(), address });
+                }
+                // What else may be wrong with it is told by whoever needs it.
+                Err(_) => {}
+            }
+        }
+        // Names are asked for over UDP, too.
+        let names = loopback(self.dns);
+        match UdpSocket::bind(names) {
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
+                Err(BindError::Taken { name: "the name server".to_owned(), address: names })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Each port, and what it is for.
+    fn named(&self) -> [(&'static str, u16); 12] {
+        [
+            ("the resource provider", self.frontend),
+            ("the administrators' surface", self.admin),
+            ("Clusters Service", self.clusters_service),
+            ("Maestro", self.maestro),
+            ("Maestro's gRPC", self.maestro_grpc),
+            ("the MQTT broker", self.mqtt),
+            ("the management cluster", self.management),
+            ("the gateway", self.gateway),
+            ("downloads", self.downloads),
+            ("the local cloud", self.cloud),
+            ("the name server", self.dns),
+            ("the region's metrics", self.metrics),
+        ]
+    }
+
     /// Free ports, all held until the last one is known so that none is given twice.
     fn choose() -> io::Result<Self> {
         let (from, to) = nobodys();
@@ -194,6 +238,23 @@ mod tests {
         assert!(!(from..to).contains(&outgoing), "{outgoing} is in {from}..{to}");
         let chosen = Ports::choose().unwrap();
         assert!((from..to).contains(&chosen.gateway) && (from..to).contains(&chosen.dns), "{chosen:?}");
+    }
+
+    #[test]
+    fn taken_port_is_told_with_who_needs_it() {
+        let ports = Ports::choose().unwrap();
+        ports.check().unwrap();
+        for (name, port) in ports.named() {
+            let holder = TcpListener::bind(loopback(port)).unwrap();
+            let told = ports.check().unwrap_err().to_string();
+            assert!(told.starts_with(&format!("port {port} for {name} is taken")), "{told}");
+            drop(holder);
+        }
+        let names = UdpSocket::bind(loopback(ports.dns)).unwrap();
+        assert!(ports.check().unwrap_err().to_string().contains("the name server"));
+        drop(names);
+        let twice = Ports { admin: ports.frontend, ..ports.clone() };
+        assert!(twice.check().unwrap_err().to_string().contains("the administrators' surface"));
     }
 
     #[test]

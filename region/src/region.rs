@@ -106,6 +106,7 @@ impl Region {
             PortChoice::Fixed(ports) => ports.clone(),
             PortChoice::Ephemeral => Ports::ephemeral(&data_dir.ports_file())?,
         };
+        ports.check()?;
         let clock = Clock::system();
         let credentials = Credentials::open(&data_dir.pki(), clock.clone())?;
         let authorities = credentials.authorities()?;

@@ -8,9 +8,10 @@ use std::process::{Command, Stdio};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, Uid};
-use pilothouse_test_support::process::Running;
+use pilothouse_test_support::process::{Running, free_port};
 use pilothouse_test_support::requirement::Requirement;
 
+use crate::first_light::cluster_body;
 use crate::region::{LIMIT, ORDINARY, Region, program, result};
 
 /// The command, as an ordinary user.
@@ -57,18 +58,59 @@ async fn ordinary_user_starts_a_region_in_the_background_and_stops_it() {
     assert_eq!(run(&["down"]).unwrap().unwrap(), "nothing was running\n");
 }
 
+/// Each flag, and who needs its port.
+const PORTS: [(&str, &str); 12] = [
+    ("--frontend-port", "the resource provider"),
+    ("--admin-port", "the administrators' surface"),
+    ("--clusters-service-port", "Clusters Service"),
+    ("--maestro-port", "Maestro"),
+    ("--maestro-grpc-port", "Maestro's gRPC"),
+    ("--mqtt-port", "the MQTT broker"),
+    ("--management-port", "the management cluster"),
+    ("--gateway-port", "the gateway"),
+    ("--downloads-port", "downloads"),
+    ("--cloud-port", "the local cloud"),
+    ("--dns-port", "the name server"),
+    ("--metrics-port", "the region's metrics"),
+];
+
 #[test]
 fn port_that_is_taken_is_named_with_who_needs_it_and_nothing_is_left_running() {
     let folder = tempfile::tempdir().unwrap();
-    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = taken.local_addr().unwrap().port().to_string();
-    let mut command = Command::new(program());
-    command.args(["up", "--management-port", &port, "--data-dir"]).arg(folder.path());
-    let error = result(&command.output().unwrap()).unwrap_err();
-    assert!(error.contains(&port) && error.contains("hint: "), "{error}");
+    let held = TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = held.local_addr().unwrap().port();
+    for (flag, whose) in PORTS {
+        let mut command = Command::new(program());
+        command.arg("up").arg("--data-dir").arg(folder.path());
+        for (other, _) in PORTS {
+            let port = if other == flag { taken } else { free_port() };
+            command.args([other, &port.to_string()]);
+        }
+        let error = result(&command.output().unwrap()).unwrap_err();
+        assert!(error.contains(&format!("port {taken} for {whose} is taken")), "{flag}: {error}");
+        assert!(error.contains("hint: "), "{flag}: {error}");
+        assert!(!error.contains("the management cluster is up"), "{flag}: {error}");
+    }
     let mut command = Command::new(program());
     command.args(["down", "--data-dir"]).arg(folder.path());
     assert_eq!(result(&command.output().unwrap()).unwrap(), "nothing was running\n");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn first_cluster_that_failed_before_is_told_with_why_and_what_to_do() {
+    let nothing = tempfile::tempdir().unwrap();
+    let upstream = ["--payload", "upstream", "--upstream", nothing.path().to_str().unwrap()];
+    let Some(mut region) = Region::start(&upstream).await else { return };
+    region.provider().register();
+    let first = Region::cluster_id("first");
+    let (status, answer) = region.arm("PUT", &first, Some(&cluster_body()));
+    assert_eq!(status, 201, "{answer}");
+    region.reaches(&first, "Failed").await;
+    region.stop();
+    let said = region.pilothouse(&["up", "--ephemeral-ports", "--cluster", "first"]).unwrap_err();
+    assert!(said.contains("error: cluster `first` ended as Failed: Step 9 (services/hypershift)"), "{said}");
+    assert!(said.contains("hint: ") && said.contains("curl -X DELETE 'http://127.0.0.1:"), "{said}");
+    assert_eq!(region.processes(), [""; 0]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -2,7 +2,7 @@
 //! Deployment on the nodes of a hosted cluster. `kubectl` stands for `oc`.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use pilothouse_test_support::eventually;
@@ -139,12 +139,13 @@ async fn every_command_of_the_document_works_as_it_is_written() {
         }
     })
     .await;
+    region.is_alone(&["guest-cluster-0"]).await;
     region.stop();
     assert_eq!(region.processes(), [""; 0]);
 }
 
 /// 0. Installing the operator.
-async fn install_engine(region: &Region) {
+pub(crate) async fn install_engine(region: &Region) {
     let json_patch = r#"[{ "op": "add", "path": "/spec/routeAdmission", "value": { "wildcardPolicy": "WildcardsAllowed" } }]"#;
     let ingress = ["patch", "ingresscontroller", "default", "-n", "openshift-ingress-operator"];
     region.kubectl(&[&ingress[..], &["--type=json", "-p", json_patch]].concat()).unwrap();
@@ -180,7 +181,7 @@ async fn install_engine(region: &Region) {
 }
 
 /// 1. Installing `hcp`: from the link that the object shows to a program that runs.
-fn download(region: &Region, curl: &Path) -> std::path::PathBuf {
+pub(crate) fn download(region: &Region, curl: &Path) -> PathBuf {
     let object = region.kubectl(&["get", "consoleclidownload", "hcp-cli-download", "-o", "json"]).unwrap();
     let object: Value = serde_json::from_str(&object).unwrap();
     let link = object["spec"]["links"][0]["href"].as_str().unwrap();

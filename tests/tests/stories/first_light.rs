@@ -100,6 +100,7 @@ async fn first_cluster_is_seen_by_every_component_and_leaves_nothing_behind() {
     );
     let (status, groups) = curl(&[&groups]).unwrap();
     assert_eq!((status, &groups["value"]), (200, &json!([])));
+    region.is_alone(&["first", "second"]).await;
     region.stop();
     assert_eq!(region.processes(), [""; 0]);
     assert_eq!(region.pod_files(), [""; 0]);

@@ -23,6 +23,8 @@ pub(crate) struct Region {
     process: Option<Running>,
     kubectl: PathBuf,
     user: User,
+    /// Whether it listens where it does without a flag.
+    on_default_ports: bool,
 }
 
 /// Whose region it is.
@@ -34,6 +36,8 @@ pub(crate) enum User {
     Ordinary,
     /// Whoever runs the tests, with the programs installed side by side under their own names.
     Installed,
+    /// The same with `pilothouse` alone.
+    Alone,
 }
 
 /// The number of nobody in particular.
@@ -47,13 +51,30 @@ impl Region {
         Self::start_as(User::This, arguments).await
     }
 
+    /// The same on the ports that people know. Whoever does that sees to it that nobody else has them.
+    pub(crate) async fn start_on_default_ports(arguments: &[&str]) -> Option<Self> {
+        let mut region = Self::prepare(User::This)?;
+        region.on_default_ports = true;
+        region.up(arguments).await;
+        Some(region)
+    }
+
     /// The same, as somebody. Who is no root has no other to be.
     pub(crate) async fn start_as(user: User, arguments: &[&str]) -> Option<Self> {
+        let mut region = Self::prepare(user)?;
+        region.up(arguments).await;
+        Some(region)
+    }
+
+    /// A folder for a region, with the program that somebody has.
+    fn prepare(user: User) -> Option<Self> {
         let kubectl = Requirement::new("kubectl", "kubernetes-client").find()?;
         let folder = tempfile::Builder::new().prefix("region").tempdir().unwrap();
         let user = if user == User::Ordinary && !Uid::effective().is_root() { User::This } else { user };
-        if user == User::Installed {
+        if matches!(user, User::Installed | User::Alone) {
             install(program(), &folder.path().join("pilothouse"));
+        }
+        if user == User::Installed {
             install(env!("CARGO_BIN_EXE_hcp-under-test"), &folder.path().join("hcp"));
         }
         if user == User::Ordinary {
@@ -63,16 +84,14 @@ impl Region {
             fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
             chown(folder.path(), Some(ORDINARY), Some(ORDINARY)).unwrap();
         }
-        let mut region = Self { folder, process: None, kubectl, user };
-        region.up(arguments).await;
-        Some(region)
+        Some(Self { folder, process: None, kubectl, user, on_default_ports: false })
     }
 
     /// The program, as whoever's region it is.
     fn command(&self) -> Command {
         match self.user {
             User::This => Command::new(program()),
-            User::Installed => Command::new(self.folder.path().join("pilothouse")),
+            User::Installed | User::Alone => Command::new(self.folder.path().join("pilothouse")),
             User::Ordinary => {
                 let mut command = Command::new("setpriv");
                 let id = ORDINARY.to_string();
@@ -96,8 +115,11 @@ impl Region {
         let said = self.log().len();
         let log = fs::File::options().create(true).append(true).open(self.log_file()).unwrap();
         let mut command = self.command();
+        command.args(["up", "--log", "info,kube_client=off,pilothouse_http=warn"]);
+        if !self.on_default_ports {
+            command.arg("--ephemeral-ports");
+        }
         command
-            .args(["up", "--ephemeral-ports", "--log", "info,kube_client=off,pilothouse_http=warn"])
             .arg("--data-dir")
             .arg(self.data_dir())
             .arg("--endpoints-file")
@@ -229,14 +251,21 @@ impl Region {
 
     /// The processes that were started from this region's folder, or work in it.
     pub(crate) fn processes(&self) -> Vec<String> {
+        self.numbered_processes().into_iter().map(|(_, line)| line).collect()
+    }
+
+    /// The same with their numbers.
+    pub(crate) fn numbered_processes(&self) -> Vec<(String, String)> {
         let folder = self.data_dir();
         let folder = folder.to_str().unwrap();
         fs::read_dir("/proc")
             .unwrap()
             .filter_map(|entry| {
-                let line = fs::read(entry.ok()?.path().join("cmdline")).ok()?;
+                let entry = entry.ok()?;
+                let line = fs::read(entry.path().join("cmdline")).ok()?;
                 let line = String::from_utf8_lossy(&line).replace('\0', " ");
-                line.contains(folder).then_some(line)
+                let number = entry.file_name().to_string_lossy().into_owned();
+                line.contains(folder).then_some((number, line))
             })
             .collect()
     }
