@@ -12,6 +12,9 @@ use serde::Serialize;
 
 use crate::data_dir::DataDir;
 
+#[cfg(test)]
+mod tests;
+
 /// The annotation of a `HostedCluster` that names what its owner asked for.
 const RESOURCE_ID: &str = "azure.microsoft.com/hcp-cluster-azure-resource-id";
 
@@ -97,6 +100,38 @@ pub enum HostedClustersError {
         name: String,
         /// How far it is.
         state: String,
+    },
+    /// The region has no Clusters Service that anybody could be told of.
+    #[error("the region does not run: `{}` cannot be used: {problem}", .file.display())]
+    NotRunning {
+        /// What says where its services are.
+        file: PathBuf,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// Clusters Service did not answer, or with something else.
+    #[error("Clusters Service did not say")]
+    Unanswered {
+        /// What went wrong.
+        #[source]
+        source: Box<pilothouse_clusters_service_api::Error>,
+    },
+    /// Clusters Service said no.
+    #[error("cluster `{name}` gives no credential now")]
+    Refused {
+        /// The cluster.
+        name: String,
+        /// Why not.
+        #[source]
+        source: Box<pilothouse_clusters_service_api::Error>,
+    },
+    /// It was asked for, and is not signed yet.
+    #[error("the credential of cluster `{name}` takes too long; {waits}")]
+    TooLong {
+        /// The cluster.
+        name: String,
+        /// What that waits for.
+        waits: String,
     },
     /// Nothing was signed for it.
     #[error("cluster `{name}` gives no credential: {problem}")]

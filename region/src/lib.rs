@@ -43,6 +43,7 @@ mod stop;
 
 pub use pilothouse_hypershift::Payload;
 
+pub use self::break_glass::BreakGlass;
 pub use self::config::{Authentication, Config, PortChoice};
 pub use self::credentials::{Credentials, CredentialsError};
 pub use self::data_dir::{DataDir, DataDirError, Held, RunningProcess};

@@ -33,6 +33,15 @@ pub(crate) struct Peer {
 }
 
 impl Peer {
+    /// One that was named on a command line.
+    pub(crate) fn new(
+        url: Url,
+        authorities: Option<PathBuf>,
+        (certificate, key): (Option<PathBuf>, Option<PathBuf>),
+    ) -> Self {
+        Self { url, authorities, certificate, key }
+    }
+
     /// A client that trusts and shows what is configured. Reads the files.
     pub(crate) fn client(&self, clock: &Clock) -> Result<ClientBuilder, Failure> {
         let mut builder = ClientBuilder::new(CALL).with_clock(clock.clone());
