@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::{
     GENERATION_FEEDBACK, HOSTED_CLUSTER_CONDITIONS, Names, NotWritten, OBSERVED_GENERATION_FEEDBACK,
     Settings, VERSION_FEEDBACK, VERSION_STATE_FEEDBACK, authentication, condition_paths, config, identities,
-    metadata, path, settings,
+    image_of, mark, metadata, path, settings,
 };
 use crate::record::ClusterRecord;
 
@@ -55,6 +55,7 @@ pub(super) fn manifest(
         namespace: Some(names.namespace.clone()),
         ..metadata(&names.hosted_cluster, record, record.latest_origin())
     };
+    mark::put(&mut hosted_cluster.metadata.annotations);
     if let Some(payload) = cluster.properties.get(properties::PAYLOAD) {
         let annotations = hosted_cluster.metadata.annotations.get_or_insert_default();
         annotations.insert(PAYLOAD_ANNOTATION.to_owned(), payload.clone());
@@ -93,6 +94,7 @@ pub(super) fn feedback(names: &Names) -> Vec<ManifestConfig> {
     paths.push(path(VERSION_STATE_FEEDBACK, ".status.version.history[0].state"));
     paths.push(path(GENERATION_FEEDBACK, ".metadata.generation"));
     paths.push(path(OBSERVED_GENERATION_FEEDBACK, ".status.version.observedGeneration"));
+    paths.push(mark::feedback());
     vec![
         config(identifier("", "namespaces", &names.namespace, ""), Vec::new()),
         config(identifier("", "secrets", "*", &names.namespace), Vec::new()),
@@ -106,7 +108,7 @@ pub(super) fn feedback(names: &Names) -> Vec<ManifestConfig> {
 pub(super) fn release_image(record: &ClusterRecord, settings: &Settings) -> String {
     // Admitted versions have a number.
     let number = record.cluster.version.number().unwrap_or_default();
-    format!("{}:{number}", settings.release_repository)
+    image_of(&settings.release_repository, number)
 }
 
 /// The cloud that the cluster's machines and addresses are in.
