@@ -1,8 +1,9 @@
 //! Groups and what is in them, over the store.
 //!
-//! A subscription is a partition. A resource that comes into being writes its group as well: so a group that is deleted
-//! with everything in it, in one transaction, cannot leave behind what was put while it was being listed. Records of the
-//! region's own zone are excepted: nobody may delete that zone, and all clusters' creations would wait for one another there.
+//! A subscription is a partition. A resource that comes into being is noted as the latest of its group as well: so a group that
+//! is deleted with everything in it, in one transaction, cannot leave behind what was put while it was being listed. The note
+//! is a document of its own that is written whatever it was: those that come into one group at once do not wait for one
+//! another. Records of the region's own zone are excepted: nobody may delete that zone.
 
 use std::net::IpAddr;
 
@@ -23,6 +24,7 @@ use crate::vault::{self, Sealed};
 
 const GROUPS: &str = "resource-groups";
 const RESOURCES: &str = "resources";
+const LATEST: &str = "latest-resources";
 const GROUP: &str = "group";
 /// How often a write starts over because somebody else wrote in between.
 const ATTEMPTS: usize = 20;
@@ -33,7 +35,7 @@ const ATTEMPTS: usize = 20;
 ///
 /// Never: the declarations do not depend on anything.
 pub fn catalog() -> Catalog {
-    Catalog::try_new([Container::new(GROUPS), container(), vault::container()])
+    Catalog::try_new([Container::new(GROUPS), Container::new(LATEST), container(), vault::container()])
         .expect("the declarations are valid")
 }
 
@@ -56,6 +58,8 @@ pub(crate) fn container() -> Container {
 pub(crate) struct Resources {
     store: Store,
     groups: Container,
+    /// What came into a group last, by its key.
+    latest: Container,
     resources: Container,
     /// What secrets say, by the key of the resource.
     sealed: Container,
@@ -98,9 +102,6 @@ pub(crate) struct Record {
     group: Option<String>,
     /// The type's name.
     kind: String,
-    /// How many resources the group has seen; it makes every creation a change of the group.
-    #[serde(default)]
-    seen: u64,
     /// What was put, completed.
     body: Map<String, Value>,
 }
@@ -111,6 +112,7 @@ impl Resources {
         Self {
             store,
             groups: Container::new(GROUPS),
+            latest: Container::new(LATEST),
             resources: container(),
             sealed: vault::container(),
             base_zone,
@@ -148,7 +150,7 @@ impl Resources {
             condition.check(id, former.as_ref().map(|(_, etag)| etag))?;
             check_location(id, &body, former.as_ref().map(|(former, _)| former))?;
             let mut record =
-                Record { id: id.clone(), group: None, kind: kind.to_owned(), seen: 0, body: body.clone() };
+                Record { id: id.clone(), group: None, kind: kind.to_owned(), body: body.clone() };
             let (put, precondition) = continued(&mut record, former);
             let mut transaction = transaction(id)?;
             transaction.put(&self.groups, key(id)?, precondition, &record)?;
@@ -170,7 +172,7 @@ impl Resources {
         kind.check(id, &body)?;
         let sealed = if kind == Kind::Secret { Some(Sealed::take(id, &mut body)?) } else { None };
         for _ in 0..ATTEMPTS {
-            let Some((mut holder, etag)) = self.get(&self.groups, group).await? else {
+            let Some((_, etag)) = self.get(&self.groups, group).await? else {
                 return Err(Refusal::NotFound(group.clone()));
             };
             let former = self.get(&self.resources, id).await?;
@@ -181,13 +183,8 @@ impl Resources {
             let mut body = body.clone();
             let former_body = former.as_ref().map(|(former, _)| &former.body);
             kind.complete(id, &mut body, former_body, &self.surroundings);
-            let mut record = Record {
-                id: id.clone(),
-                group: Some(group.key()),
-                kind: kind.name().to_owned(),
-                seen: 0,
-                body,
-            };
+            let mut record =
+                Record { id: id.clone(), group: Some(group.key()), kind: kind.name().to_owned(), body };
             let (put, precondition) = continued(&mut record, former);
             let mut transaction = transaction(id)?;
             transaction.put(&self.resources, key(id)?, precondition, &record)?;
@@ -199,8 +196,8 @@ impl Resources {
                 transaction.put(&self.sealed, key(id)?, Precondition::Any, sealed)?;
             }
             if put == Put::Created && !id.is_below(&self.base_zone) {
-                holder.seen += 1;
-                transaction.put(&self.groups, key(group)?, Precondition::Etag(etag), &holder)?;
+                transaction.check(&self.groups, key(group)?, Precondition::Etag(etag));
+                transaction.put(&self.latest, key(group)?, Precondition::Any, &json!({"id": id}))?;
             }
             if let Some(etag) = self.committed(&transaction).await? {
                 return Ok((put, record.shown(&etag)));
@@ -322,7 +319,8 @@ impl Resources {
             return Err(Refusal::Regional(id.clone()));
         }
         for _ in 0..ATTEMPTS {
-            // The group before its content: whatever comes in afterwards changes the group.
+            // Before the content: whatever comes in afterwards is another that came last.
+            let latest = self.latest(id).await?;
             let former = self.get(&self.groups, id).await?;
             condition.check(id, former.as_ref().map(|(_, etag)| etag))?;
             let Some((_, etag)) = former else { return Ok(false) };
@@ -331,6 +329,10 @@ impl Resources {
                 self.remove(&mut transaction, &record)?;
             }
             transaction.delete(&self.groups, key(id)?, Precondition::Etag(etag));
+            match latest {
+                Precondition::Absent => transaction.check(&self.latest, key(id)?, latest),
+                _ => transaction.delete(&self.latest, key(id)?, latest),
+            };
             if self.is_committed(&transaction).await? {
                 return Ok(true);
             }
@@ -349,7 +351,7 @@ impl Resources {
             return Err(Refusal::Regional(id.clone()));
         }
         for _ in 0..ATTEMPTS {
-            let holder = self.get(&self.groups, group).await?;
+            let latest = self.latest(group).await?;
             let former = self.get(&self.resources, id).await?;
             condition.check(id, former.as_ref().map(|(_, etag)| etag))?;
             let Some((_, etag)) = former else { return Ok(false) };
@@ -358,15 +360,21 @@ impl Resources {
                 self.remove(&mut transaction, &record)?;
             }
             transaction.delete(&self.resources, key(id)?, Precondition::Etag(etag));
-            // Whatever came in below it since has changed the group.
-            if let Some((_, etag)) = holder.filter(|_| !id.is_below(&self.base_zone)) {
-                transaction.check(&self.groups, key(group)?, Precondition::Etag(etag));
+            // Nothing has come in below it since.
+            if !id.is_below(&self.base_zone) {
+                transaction.check(&self.latest, key(group)?, latest);
             }
             if self.is_committed(&transaction).await? {
                 return Ok(true);
             }
         }
         Err(Refusal::Busy(id.clone()))
+    }
+
+    /// That nothing has come into a group since.
+    async fn latest(&self, group: &ResourceId) -> Result<Precondition, Refusal> {
+        let found = self.store.get(&self.latest, &partition(group)?, &key(group)?).await?;
+        Ok(found.map_or(Precondition::Absent, |document| Precondition::Etag(document.etag)))
     }
 
     /// With what a secret says, if it is one.
@@ -434,12 +442,11 @@ impl Record {
     }
 }
 
-/// The spelling of the first put stays, as does what the group has seen.
+/// The spelling of the first put stays.
 fn continued(record: &mut Record, former: Option<(Record, Etag)>) -> (Put, Precondition) {
     match former {
         Some((former, etag)) => {
             record.id = former.id;
-            record.seen = former.seen;
             (Put::Replaced, Precondition::Etag(etag))
         }
         None => (Put::Created, Precondition::Absent),
