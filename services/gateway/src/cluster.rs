@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use prometheus_client::encoding::EncodeLabelSet;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, watch};
 
 use crate::metrics::{ClusterNumbers, Metrics};
 
@@ -45,6 +45,8 @@ struct Entry {
     /// Whether the numbers are its own.
     own: bool,
     lookups: Arc<Semaphore>,
+    /// Dropped with the entry, which tells those who are on the way out.
+    there: watch::Sender<()>,
 }
 
 /// One connection's place among those that there may be, given back when dropped.
@@ -59,6 +61,10 @@ pub(crate) struct ClusterPlace {
     /// As many names as the cluster may have looked up at once.
     pub(crate) lookups: Arc<Semaphore>,
 }
+
+/// Ends when a cluster is gone.
+#[derive(Debug)]
+pub(crate) struct Presence(watch::Receiver<()>);
 
 // === impl Clusters ===
 
@@ -85,16 +91,17 @@ impl Clusters {
         entry.place(&entry.open, most)
     }
 
-    /// A place among those on a cluster's way out.
+    /// A place among those on a cluster's way out, which ends with the cluster.
     pub(crate) fn enter_way_out(
         &self,
         name: &ClusterName,
         most: usize,
         labels: usize,
         exists: impl FnOnce() -> bool,
-    ) -> Result<ClusterPlace, ClusterNumbers> {
+    ) -> Result<(ClusterPlace, Presence), ClusterNumbers> {
         let entry = self.entry(name, labels, exists);
-        entry.place(&entry.ways_out, most)
+        let place = entry.place(&entry.ways_out, most)?;
+        Ok((place, Presence(entry.there.subscribe())))
     }
 
     /// The numbers of a cluster.
@@ -147,6 +154,7 @@ impl Entry {
             numbers: ClusterNumbers::default(),
             own: false,
             lookups: Arc::new(Semaphore::new(LOOKUPS)),
+            there: watch::Sender::new(()),
         }
     }
 }
@@ -157,6 +165,16 @@ impl Entry {
         let Some(place) = Place::take(open, most) else { return Err(numbers.clone()) };
         numbers.opened();
         Ok(ClusterPlace { _place: place, numbers: numbers.clone(), lookups: lookups.clone() })
+    }
+}
+
+// === impl Presence ===
+
+impl Presence {
+    /// Returns when the cluster is gone.
+    pub(crate) async fn ended(&mut self) {
+        // Nothing is ever sent.
+        while self.0.changed().await.is_ok() {}
     }
 }
 

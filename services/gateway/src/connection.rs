@@ -64,6 +64,14 @@ struct Pair<'a> {
     told: usize,
 }
 
+/// What there is to say of a connection at its end.
+struct Journey<'a> {
+    host: &'a str,
+    from: SocketAddr,
+    carried: Carried,
+    start: Instant,
+}
+
 /// A refusal: how it is counted, and what the client is told.
 type Refusal = (Outcome, &'static [u8]);
 
@@ -159,7 +167,7 @@ impl Connections {
                 match self.endpoint(host, &destination, &first, config).await {
                     Ok(endpoint) => {
                         let pair = Pair { client, endpoint, host, from, place, told: first.len() };
-                        return self.carry(pair, &[], config).await;
+                        return self.carry(pair, config).await;
                     }
                     Err(refused) => refused,
                 }
@@ -203,8 +211,8 @@ impl Connections {
             }
         };
         let (most, labels) = (config.max_connections_per_cluster, config.cluster_labels);
-        let place = match self.clusters.enter_way_out(&name, most, labels, exists) {
-            Ok(place) => place,
+        let (place, mut presence) = match self.clusters.enter_way_out(&name, most, labels, exists) {
+            Ok(entered) => entered,
             Err(numbers) => {
                 numbers.ended(false);
                 return self.metrics.ended(Outcome::ClusterLimit);
@@ -215,12 +223,19 @@ impl Connections {
         let granted = tokio::select! {
             granted = egress::negotiate(client, cluster, permissions, patience, &place.lookups) => granted,
             () = self.shutdown.requested() => Err(Outcome::Drained),
+            () = presence.ended() => Err(Outcome::UnknownLink),
         };
         match granted {
             Ok(Granted { client, first, server, host }) => {
                 let (client, endpoint) = (client.into(), server.into());
                 let pair = Pair { client, endpoint, host: &host, from, place, told: 0 };
-                self.carry(pair, &first, config).await;
+                let journey = Journey::begin(&pair, first.len());
+                let Pair { client, endpoint, place, .. } = pair;
+                let ended = tokio::select! {
+                    ended = self.splice(client, endpoint, &first, &journey.carried, config) => ended,
+                    () = presence.ended() => Ended::Gone,
+                };
+                self.end(journey, &place, ended);
             }
             Err(outcome) => {
                 place.numbers.ended(false);
@@ -337,17 +352,31 @@ impl Connections {
         Err((Outcome::Unreachable, &client_hello::INTERNAL_ERROR))
     }
 
-    async fn carry(&self, pair: Pair<'_>, first: &[u8], config: &Config) {
-        let Pair { client, mut endpoint, host, from, place, told } = pair;
-        let start = Instant::now();
-        let carried = Carried::default();
-        carried.from_client.fetch_add((told + first.len()) as u64, Ordering::Relaxed);
+    async fn carry(&self, pair: Pair<'_>, config: &Config) {
+        let journey = Journey::begin(&pair, 0);
+        let Pair { client, endpoint, place, .. } = pair;
+        let ended = self.splice(client, endpoint, &[], &journey.carried, config).await;
+        self.end(journey, &place, ended);
+    }
+
+    /// Carries bytes, after those that the client has said already.
+    async fn splice(
+        &self,
+        client: Stream,
+        mut endpoint: Stream,
+        first: &[u8],
+        carried: &Carried,
+        config: &Config,
+    ) -> Ended {
         let patience = Patience { idle: config.idle_timeout.0, quiet: config.quiet.0 };
-        debug!(%from, host, "connected");
-        let ended = match endpoint.write_all(first).await {
-            Ok(()) => splice::splice(client, endpoint, &carried, patience, &self.shutdown).await,
+        match endpoint.write_all(first).await {
+            Ok(()) => splice::splice(client, endpoint, carried, patience, &self.shutdown).await,
             Err(error) => Ended::Broken(error),
-        };
+        }
+    }
+
+    fn end(&self, journey: Journey<'_>, place: &ClusterPlace, ended: Ended) {
+        let Journey { host, from, carried, start } = journey;
         let outcome = match &ended {
             Ended::Closed => Outcome::Served,
             Ended::Broken(error) => {
@@ -356,6 +385,7 @@ impl Connections {
             }
             Ended::Idle => Outcome::Idle,
             Ended::Drained => Outcome::Drained,
+            Ended::Gone => Outcome::Gone,
         };
         let (from_client, to_client) =
             (carried.from_client.load(Ordering::Relaxed), carried.to_client.load(Ordering::Relaxed));
@@ -396,6 +426,19 @@ fn first_words(
         }
         // A host name has at most 255 bytes, so there is room; an endpoint that waits for a header says so itself.
         Err(_) => hello,
+    }
+}
+
+// === impl Journey ===
+
+impl<'a> Journey<'a> {
+    /// Of two that are connected, where the client has said so much already.
+    fn begin(pair: &Pair<'a>, said: usize) -> Self {
+        let Pair { host, from, told, .. } = *pair;
+        debug!(%from, host, "connected");
+        let carried = Carried::default();
+        carried.from_client.fetch_add((told + said) as u64, Ordering::Relaxed);
+        Self { host, from, carried, start: Instant::now() }
     }
 }
 

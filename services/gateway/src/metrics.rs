@@ -71,6 +71,8 @@ pub(crate) enum Outcome {
     Drained,
     /// Both ends were connected, and the connection broke.
     Broken,
+    /// Both ends were connected on the way out of a cluster that is gone.
+    Gone,
     /// The client named no host.
     NoName,
     /// The client named a host that no route has.

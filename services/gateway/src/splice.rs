@@ -40,6 +40,8 @@ pub(crate) enum Ended {
     Broken(io::Error),
     Idle,
     Drained,
+    /// The cluster is gone whose way out it was.
+    Gone,
 }
 
 /// How much was carried so far. A cheap handle.

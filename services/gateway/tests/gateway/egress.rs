@@ -181,8 +181,18 @@ async fn hosted_cluster_has_the_way_out_of_its_routes_for_as_long_as_it_has_rout
     until_answered(door, 43, &address, "HTTP/1.1 200").await;
     // Who comes by the former link is whoever has that now.
     until_answered(door, 42, &address, "HTTP/1.1 403").await;
+    let words = [LINK, &43_u32.to_le_bytes(), &connect(&address)].concat();
+    let (mut tunnel, _) = say(door, &words).await;
     gateway.api.delete("routes", "first", "kube-apiserver");
     until_answered(door, 43, &address, "").await;
+    let mut rest = Vec::new();
+    let ended = tokio::time::timeout(PATIENCE, tunnel.read_to_end(&mut rest)).await;
+    assert!(ended.is_ok() && rest.is_empty(), "also what is open ends");
+    eventually("that is counted", PATIENCE, || async {
+        let numbers = gateway.numbers();
+        if numbers.contains("outcome=\"Gone\"") { Ok(()) } else { Err(numbers) }
+    })
+    .await;
     gateway.stop().await;
 }
 
