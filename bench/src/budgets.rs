@@ -1,4 +1,4 @@
-//! Every budget of the design in one table.
+//! Every budget of the design in one table, with where the time of a creation goes and what very many clusters cost.
 //!
 //! Nothing is measured here but builds: the benchmarks that have a budget run one after another, and what they say of it is
 //! taken out of their reports. One that fails is told of, and the others still run.
@@ -54,6 +54,21 @@ const ROWS: &[Row] = &[
         "create",
         "creation, PUT → kubeconfig answers /readyz, p99",
     ),
+    row("creation, step 1 of 14", "create", "creation, step 1, "),
+    row("creation, step 2 of 14", "create", "creation, step 2, "),
+    row("creation, step 3 of 14", "create", "creation, step 3, "),
+    row("creation, step 4 of 14", "create", "creation, step 4, "),
+    row("creation, step 5 of 14", "create", "creation, step 5, "),
+    row("creation, step 6 of 14", "create", "creation, step 6, "),
+    row("creation, step 7 of 14", "create", "creation, step 7, "),
+    row("creation, step 8 of 14", "create", "creation, step 8, "),
+    row("creation, step 9 of 14", "create", "creation, step 9, "),
+    row("creation, step 10 of 14", "create", "creation, step 10, "),
+    row("creation, step 11 of 14", "create", "creation, step 11, "),
+    row("creation, step 12 of 14", "create", "creation, step 12, "),
+    row("creation, step 13 of 14", "create", "creation, step 13, "),
+    row("creation, step 14 of 14", "create", "creation, step 14, "),
+    row("creation, between steps", "create", "creation, between steps"),
     row("the same with upstream / bare etcd and kube-apiserver", "upstream", "hosted / bare"),
     row("memory of one light hosted cluster, idle", "create", "memory, light hosted cluster, idle"),
     row("memory of the whole idle region", "create", "memory, idle region"),
@@ -61,6 +76,11 @@ const ROWS: &[Row] = &[
     row("frontend GET, p99 under 64 connections", "frontend", "GET, latency p99"),
     row("MQTT hop, ManifestWork published → applied, p99", "maestro", "publish → applied, p99"),
     row("creation, the last clusters / the first", "fleet", "the last "),
+    row("creation, many at once", "fleet", "creation, many at once"),
+    row("deletion, many at once", "fleet", "deletion, many at once"),
+    row("memory of one of many light hosted clusters, idle", "fleet", "memory, a light hosted cluster, idle"),
+    row("memory of the region's own processes with many", "fleet", "memory, the region's own processes"),
+    row("memory of everything with many", "fleet", "memory, everything"),
     row("gateway, new cluster routable, p50", "gateway", "new cluster routable, p50"),
     row("gateway, new cluster routable, p99", "gateway", "new cluster routable, p99"),
     row("gateway / HAProxy, bulk", "gateway", "bulk, how many times"),

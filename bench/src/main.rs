@@ -30,8 +30,8 @@
 //! - **Note**: how it was measured, and the spread where there is one.
 //! - **Left out** says which figures are missing because the machine lacks a server, and how to get it.
 //!
-//! `budgets` has one row for every budget of the design, and says of each which benchmark it is from. It fails if one of
-//! those did, after the others have run.
+//! `budgets` has one row for every budget of the design, for every step of a creation, and for what very many clusters
+//! cost, and says of each which benchmark it is from. It fails if one of those did, after the others have run.
 //!
 //! `--sample` is for tests: the same table from a run of seconds. It shows that the benchmark works; its values
 //! say little.
