@@ -43,6 +43,7 @@ async fn applied_hosted_cluster_gives_a_kubeconfig_that_works() {
     let gone = region.kubectl(&["get", "namespace", "clusters-ada"]).unwrap_err();
     assert!(gone.contains("NotFound"), "{gone}");
     assert_eq!(region.left("persistentvolumes").unwrap(), "");
+    region.is_alone(&["ada"]).await;
     region.stop();
     assert_eq!(region.processes(), [""; 0]);
 }

@@ -126,6 +126,7 @@ async fn nodes_of_a_pool_join_by_a_token_come_back_when_lost_and_are_replaced_by
     let rest = region.kubectl(&["get", "machines,vm,vmi", "-A", "-o", "name"]).unwrap();
     assert_eq!(rest, "");
     region.kubectl(&["delete", "-n", "clusters", "hostedcluster/eva", "--timeout=100s"]).unwrap();
+    region.is_alone(&["eva"]).await;
     region.stop();
     assert_eq!(region.processes(), [""; 0]);
 }

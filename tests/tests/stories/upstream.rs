@@ -152,6 +152,7 @@ async fn hosted_cluster_of_upstream_programs_runs_workloads() {
     region.kubectl(&["delete", "-n", "clusters", "hostedcluster/ada", "--timeout=240s"]).unwrap();
     let rest = region.left("persistentvolumes").unwrap();
     assert_eq!(rest, "");
+    region.is_alone(&["ada"]).await;
     region.stop();
     assert_eq!(region.processes(), [""; 0]);
 }
