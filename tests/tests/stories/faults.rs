@@ -1,58 +1,36 @@
 //! Every component of the flow is killed, or cut off for a while from everybody it calls, in the middle of every kind of operation;
 //! whatever was acknowledged comes about, once, and nothing is left behind.
 //!
-//! One calm life of a cluster tells which points each component passes in which operation. After that there is a life for each of
-//! them, or for a few of each component in a short run: the component is told, while it runs, at which point it will fall.
+//! Two calm lives of a cluster tell which points each component passes in which operation. After that there is a life for each of
+//! them, or for a few of each component in a short run: the components are told, while they run, at which point they will fall.
+
+mod attempt;
+mod operation;
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
-use std::os::unix::process::ExitStatusExt as _;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use std::{fmt, fs};
 
+use nix::sys::signal::Signal;
 use pilothouse_runtime::fault::{FAULT_FILE_VARIABLE, FAULT_TRACE_VARIABLE};
-use pilothouse_test_support::environment;
-use serde_json::{Value, json};
+use pilothouse_test_support::{environment, falls};
 use tokio::time::{Instant, sleep};
 
-use crate::first_light::{cluster_body, node_pool_body};
-use crate::flow::Flow;
-use crate::region::{LIMIT, Region};
+use self::attempt::{ACCEPTED, Attempt, Attempts, Fall, Passed, Passing};
+use self::operation::{LIFE, Operation};
+use crate::flow::{Flow, Whole, signal};
+use crate::region::LIMIT;
 use crate::spread::Spread;
 
-/// The same name every time: the next life begins when the one before has just ended.
-const NAME: &str = "phoenix";
 /// How long a component is cut off.
 const PAUSE: Duration = Duration::from_secs(2);
 /// How often is looked whether something has come about, or somebody has fallen.
 const LOOK: Duration = Duration::from_millis(50);
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Operation {
-    Create,
-    Scale,
-    Upgrade,
-    Delete,
-}
-
-/// How a component falls.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fall {
-    Kill,
-    /// It is cut off; the one process of a region that has only one stands still instead.
-    Cut,
-}
-
-/// A point, and the how manieth time that it is passed in an operation.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Passing {
-    point: String,
-    time: usize,
-}
-
-/// Which component falls where, in which operation.
+/// Which component falls where.
 #[derive(Clone, Copy, Debug)]
 struct Fault<'a> {
     component: &'static str,
@@ -69,65 +47,57 @@ struct Row {
     fell: bool,
 }
 
-const LIFE: [Operation; 4] = [Operation::Create, Operation::Scale, Operation::Upgrade, Operation::Delete];
-
 #[tokio::test(flavor = "multi_thread")]
 async fn acknowledged_operations_come_about_whichever_component_falls() {
     let Some(mut spread) = Spread::start().await else { return };
-    everybody_falls(&mut spread, 1).await;
+    everybody_falls(&mut spread).await;
     spread.management.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn acknowledged_operations_come_about_wherever_the_whole_region_falls() {
-    let Some(mut region) = Region::start(&[]).await else { return };
-    region.provider().register();
-    // All components are one process: in a short run it falls more often than each of several would.
-    everybody_falls(&mut region, 3).await;
+    let Some(mut whole) = Whole::start().await else { return };
+    everybody_falls(&mut whole).await;
+    let mut region = whole.region;
     region.stop();
     assert_eq!((region.processes(), region.pod_files()), (Vec::new(), Vec::new()));
 }
 
 /// A life for each component and each passing; in a short run for so many of the points of each component.
-async fn everybody_falls<F: Flow>(flow: &mut F, short: usize) {
-    let passed = calm_life(flow).await;
-    let long = environment::is_long();
+async fn everybody_falls<F: Flow>(flow: &mut F) {
+    let passed = calm_lives(flow).await;
+    let mut attempts =
+        if environment::is_long() { Attempts::all::<F>(&passed) } else { Attempts::some::<F>(&passed) };
     let mut rows: Vec<Row> = Vec::new();
-    for component in F::COMPONENTS {
-        let passed = |operation| passed.get(&(*component, operation)).map(Vec::as_slice).unwrap_or_default();
-        assert!(!passed(Operation::Create).is_empty(), "{component} passes no point when a cluster is made");
-        let falls: &[Fall] = if long { &[Fall::Kill, Fall::Cut] } else { &[Fall::Kill] };
-        for fall in falls {
-            // A short run goes by names: the first passing is the one that is always there.
-            let passings =
-                |operation| if long { fall.wanted(passed(operation)) } else { first(passed(operation)) };
-            let most = LIFE.iter().map(|operation| passings(*operation).len()).max().unwrap_or_default();
-            let rounds = if long { most } else { short };
-            for round in 0..rounds {
-                for (index, operation) in LIFE.into_iter().enumerate() {
-                    let passings = passings(operation);
-                    // One cut of each component is enough for a short run.
-                    let fall = if !long && operation == Operation::Scale { Fall::Cut } else { *fall };
-                    // A short run takes points of all parts of the way, and others in every operation.
-                    let apart = (round * passings.len() / rounds + index) % passings.len().max(1);
-                    let chosen = if long { passings.get(round) } else { passings.get(apart) };
-                    let fault = chosen.map(|passing| Fault { component, passing, fall });
-                    let fell = live(flow, operation, fault).await;
-                    if let Some(Fault { passing, .. }) = fault {
-                        let row = Row { component, operation, fall, passing: passing.clone(), fell };
-                        // Not through the harness, which shows nothing of a story that goes well; a long one is watched.
-                        let _ = writeln!(std::io::stderr(), "{row}");
-                        rows.push(row);
-                    }
-                }
+    while attempts.left(Operation::Create) > 0 {
+        for operation in LIFE {
+            // Nobody has to fall in these any more, and they may be left out.
+            if matches!(operation, Operation::Scale | Operation::Upgrade)
+                && attempts.left(operation) == attempts.left(Operation::Delete)
+            {
+                continue;
+            }
+            let Some(Attempt { component, fall, mut passings }) = attempts.take(operation) else {
+                live(flow, operation, None).await;
+                continue;
+            };
+            let Some(passing) = passings.pop_front() else { continue };
+            let fault = Fault { component, passing: &passing, fall };
+            let fell = live(flow, operation, Some(fault)).await;
+            let row = Row { component, operation, fall, passing, fell };
+            // Not through the harness, which shows nothing of a story that goes well; a long one is watched.
+            let _ = writeln!(std::io::stderr(), "{row}");
+            falls::note(&row);
+            rows.push(row);
+            if !fell && !passings.is_empty() {
+                attempts.put(operation, Attempt { component, fall, passings });
             }
         }
     }
     let table = || rows.iter().map(|row| format!("{row}\n")).collect::<String>();
-    // Not every passing comes in every life, but some of each component do; in a long run in each operation and in both ways.
+    // Not every passing comes in every life, but some of each component do, in each operation and in each way that was tried.
     let alike = |row: &Row, other: &Row| {
-        row.component == other.component
-            && (!long || (row.operation, row.fall) == (other.operation, other.fall))
+        (row.component, row.operation, row.fall) == (other.component, other.operation, other.fall)
     };
     let unharmed: Vec<_> =
         rows.iter().filter(|row| !rows.iter().any(|other| other.fell && alike(row, other))).collect();
@@ -135,37 +105,55 @@ async fn everybody_falls<F: Flow>(flow: &mut F, short: usize) {
     assert!(unharmed.is_empty(), "nobody ever fell like this:\n{unharmed}of all:\n{}", table());
 }
 
-/// Of the passings of each point the first, in the order in which they came.
-fn first(passings: &[Passing]) -> Vec<Passing> {
-    passings.iter().filter(|passing| passing.time == 1).cloned().collect()
-}
-
-/// One life in which nobody falls: which points each component passed in which operation, in their order.
-async fn calm_life<F: Flow>(flow: &mut F) -> BTreeMap<(&'static str, Operation), Vec<Passing>> {
+/// Two lives in which nobody falls: which points each component passed in which operation, in both, in their order. What came only
+/// once goes by the clock, or by chance.
+async fn calm_lives<F: Flow>(flow: &mut F) -> Passed {
     let file = |flow: &F, component: &str| flow.path(&format!("{component}.trace"));
     for component in F::COMPONENTS {
         let trace = file(flow, component);
         flow.restart(component, &[(FAULT_TRACE_VARIABLE, trace.to_str().unwrap())]).await;
     }
-    let mut passed = BTreeMap::new();
-    for operation in LIFE {
-        let lines = |flow: &F, component: &str| fs::read_to_string(file(flow, component)).unwrap_or_default();
-        let before: Vec<_> = F::COMPONENTS.iter().map(|component| lines(flow, component).len()).collect();
-        live(flow, operation, None).await;
-        for (component, before) in F::COMPONENTS.iter().zip(before) {
-            let (mut passings, mut times) = (Vec::new(), BTreeMap::new());
-            for point in lines(flow, component)[before..].lines() {
-                let time = times.entry(point.to_owned()).or_insert(0);
-                *time += 1;
-                passings.push(Passing { point: point.to_owned(), time: *time });
+    let mut passed = Passed::new();
+    for _ in 0..2 {
+        for operation in LIFE {
+            let lines =
+                |flow: &F, component: &str| fs::read_to_string(file(flow, component)).unwrap_or_default();
+            let before: Vec<_> = F::COMPONENTS.iter().map(|component| lines(flow, component).len()).collect();
+            live(flow, operation, None).await;
+            for (component, before) in F::COMPONENTS.iter().zip(before) {
+                let now = passings(&lines(flow, component)[before..]);
+                passed
+                    .entry((*component, operation))
+                    .and_modify(|former| former.retain(|passing| now.contains(passing)))
+                    .or_insert(now);
             }
-            passed.insert((*component, operation), passings);
         }
     }
     for component in F::COMPONENTS {
         restart(flow, component).await;
+        let writes = !passed[&(*component, Operation::Create)].is_empty();
+        assert_ne!(
+            writes,
+            F::READERS.contains(component),
+            "whether {component} passes a point when a cluster is made"
+        );
+        if !writes {
+            let accepted = Passing { point: ACCEPTED.to_owned(), time: 1 };
+            passed.extend(LIFE.map(|operation| ((*component, operation), vec![accepted.clone()])));
+        }
     }
     passed
+}
+
+/// What a trace says, counted.
+fn passings(trace: &str) -> Vec<Passing> {
+    let mut times = BTreeMap::new();
+    let passing = |point: &str| {
+        let time = times.entry(point.to_owned()).or_insert(0);
+        *time += 1;
+        Passing { point: point.to_owned(), time: *time }
+    };
+    trace.lines().map(passing).collect()
 }
 
 /// What tells a component where it will fall.
@@ -194,6 +182,8 @@ async fn live<F: Flow>(flow: &mut F, operation: Operation, fault: Option<Fault<'
         fs::rename(whole, word).unwrap();
     }
     let mut fell = false;
+    // Who passes no point is told otherwise.
+    let mut outside = fault.filter(|fault| fault.passing.point == ACCEPTED);
     for step in operation.steps() {
         let mut accepted = false;
         let mut began = Instant::now();
@@ -207,6 +197,12 @@ async fn live<F: Flow>(flow: &mut F, operation: Operation, fault: Option<Fault<'
                 accepted = step.accepts(status);
                 Err(format!("{} {}: {status} {answer}", step.method, step.id))
             };
+            if accepted && let Some(Fault { component, fall, .. }) = outside.take() {
+                signal(
+                    flow.id(component),
+                    if fall == Fall::Kill { Signal::SIGKILL } else { Signal::SIGSTOP },
+                );
+            }
             let Err(seen) = seen else { break };
             if let Some(fault) = fault
                 && !fell
@@ -235,114 +231,20 @@ async fn live<F: Flow>(flow: &mut F, operation: Operation, fault: Option<Fault<'
 /// Starts a component again that was killed, or lets it go on cut off. Whether it had fallen.
 async fn pick_up<F: Flow>(flow: &mut F, fault: Fault<'_>) -> bool {
     let Fault { component, fall, .. } = fault;
-    let process = flow.process(component);
     match fall {
-        Fall::Kill => {
-            let Some(status) = process.child().try_wait().unwrap() else { return false };
-            assert_eq!(status.signal(), Some(9), "{component} ended with {status}");
-            restart(flow, component).await;
-        }
-        Fall::Cut => {
-            let id = process.id();
-            let stat = fs::read_to_string(format!("/proc/{id}/stat")).unwrap();
-            if !stat.rsplit_once(')').unwrap().1.trim_start().starts_with('T') {
-                return false;
-            }
+        Fall::Kill if flow.has_died(component) => restart(flow, component).await,
+        Fall::Cut if is_stopped(flow.id(component)) => {
             let _ = fs::remove_file(word(flow, component));
             flow.go_on_apart(component, PAUSE).await;
         }
+        _ => return false,
     }
     true
 }
 
-/// Something that is asked for, and how it is known to have come about.
-struct Step {
-    operation: Operation,
-    method: &'static str,
-    id: String,
-    body: Option<Value>,
-}
-
-// === impl Fall ===
-
-impl Fall {
-    /// Of the passings of each point those at which a component falls like this, in the order in which they came: it is killed
-    /// the first time and the last, and cut off in the middle.
-    fn wanted(self, passings: &[Passing]) -> Vec<Passing> {
-        let times = |point: &str| passings.iter().filter(|other| other.point == point).count();
-        let is_wanted = |Passing { point, time }: &Passing| match self {
-            Self::Kill => [1, times(point)].contains(time),
-            Self::Cut => times(point).div_ceil(2) == *time,
-        };
-        passings.iter().filter(|passing| is_wanted(passing)).cloned().collect()
-    }
-}
-
-// === impl Operation ===
-
-impl Operation {
-    fn steps(self) -> Vec<Step> {
-        let cluster = Region::cluster_id(NAME);
-        let pool = format!("{cluster}/nodePools/workers");
-        let step = |method, id: &String, body| Step { operation: self, method, id: id.clone(), body };
-        match self {
-            Self::Create => {
-                let mut workers = node_pool_body(1);
-                workers["properties"]["version"] = json!({ "id": "4.20.8" });
-                vec![step("PUT", &cluster, Some(cluster_body())), step("PUT", &pool, Some(workers))]
-            }
-            Self::Scale => vec![step("PUT", &pool, Some(node_pool_body(2)))],
-            Self::Upgrade => {
-                vec![step("PATCH", &cluster, Some(json!({ "properties": { "version": { "id": "4.21" } } })))]
-            }
-            Self::Delete => vec![step("DELETE", &cluster, None)],
-        }
-    }
-}
-
-// === impl Step ===
-
-impl Step {
-    fn accepts(&self, status: u16) -> bool {
-        matches!(status, 200..=202) || (self.method == "DELETE" && matches!(status, 204 | 404))
-    }
-
-    /// Whether it has come about, as far as anybody can see; else what is seen instead.
-    fn outcome(&self, flow: &impl Flow) -> Result<(), String> {
-        let (status, body) = flow.provider().arm("GET", &self.id, None);
-        let state = &body["properties"]["provisioningState"];
-        if self.operation == Operation::Delete {
-            return if status == 404 {
-                flow.provider().nothing_left(|arguments| flow.kubectl(arguments))
-            } else {
-                Err(format!("{status} {body}"))
-            };
-        }
-        if *state == "Failed" {
-            panic!("{:?} failed: {body}", self.operation);
-        }
-        if *state != "Succeeded" {
-            return Err(format!("{status} {body}"));
-        }
-        match self.operation {
-            Operation::Scale => {
-                let nodes = flow.kubectl_in(NAME, &["get", "nodes", "--no-headers"])?;
-                let ready = nodes.lines().filter(|node| node.contains(" Ready ")).count();
-                if (nodes.lines().count(), ready) == (2, 2) { Ok(()) } else { Err(nodes) }
-            }
-            Operation::Upgrade => {
-                let version = flow.kubectl_in(NAME, &["version", "-o", "json"])?;
-                let version: Value = serde_json::from_str(&version).map_err(|error| error.to_string())?;
-                let minor = &version["serverVersion"]["minor"];
-                if *minor == "34" { Ok(()) } else { Err(format!("it runs 1.{minor}")) }
-            }
-            Operation::Create => {
-                flow.kubectl_in(NAME, &["get", "--raw", "/readyz"])?;
-                flow.provider().only_once(NAME, |arguments| flow.kubectl(arguments))
-            }
-            Operation::Delete => Ok(()),
-        }
-    }
+fn is_stopped(process: u32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+    stat.rsplit_once(')').is_some_and(|(_, state)| state.trim_start().starts_with('T'))
 }
 
 // === impl Row ===
@@ -352,6 +254,6 @@ impl fmt::Display for Row {
         let Self { component, operation, fall, passing: Passing { point, time }, fell } = self;
         let (operation, fall) = (format!("{operation:?}"), format!("{fall:?}"));
         let fell = if *fell { "fell" } else { "not passed" };
-        write!(formatter, "{component:<20} {operation:<8} {fall:<6} {point:<36} {time:>4} {fell}")
+        write!(formatter, "{component:<20} {operation:<8} {fall:<6} {point:<60} {time:>4} {fell}")
     }
 }

@@ -146,16 +146,16 @@ impl Management {
 
     fn add_kubelet(&mut self, kubeconfig: &Path) {
         let text = format!(
-            "node_name = \"here\"\nroot = {:?}\nkubeconfig = {:?}\nnode_socket = {:?}\nvolume_root = {:?}\n\
+            "node_name = \"here\"\nroot = {:?}\nnode_socket = {:?}\nvolume_root = {:?}\n\
              program = {:?}\npod_range = \"10.200.0.0/16\"\nallow_host_path = true\nisolation = \"namespace\"\n",
             self.root(),
-            kubeconfig,
             self.path("node.sock"),
             self.path("volumes"),
             program(),
         );
         let config = self.write_config("kubelet", &text);
-        self.add("kubelet", &["--config", &config], None);
+        let kubeconfig = kubeconfig.to_str().unwrap();
+        self.add("kubelet", &["--config", &config, "--kubeconfig", kubeconfig], None);
     }
 
     /// Each in a process of its own.
@@ -342,16 +342,22 @@ impl Management {
         let furniture = |line: &str| line.starts_with("namespace/") || line.ends_with("/local-cluster");
         let gone = |left: &str| !left.contains(cluster) && left.lines().all(furniture);
         self.eventually("nothing is left of it", &left, gone).await;
-        eventually("no file is left of it", LIMIT, || async {
-            let left: Vec<_> = [self.root().join("pods"), self.path("volumes")]
-                .iter()
-                .filter_map(|folder| fs::read_dir(folder).ok())
-                .flatten()
-                .map(|entry| entry.unwrap().path().display().to_string())
-                .collect();
+        eventually("nothing is left of it on the node", LIMIT, || async {
+            let left = self.left_on_node();
             if left.is_empty() { Ok(()) } else { Err(left.join(", ")) }
         })
         .await;
+    }
+
+    /// What pods have left on the node: their files, their volumes, and the processes that keep theirs.
+    pub(crate) fn left_on_node(&self) -> Vec<String> {
+        let pods = self.root().join("pods");
+        let files = [pods.clone(), self.path("volumes")]
+            .into_iter()
+            .filter_map(|folder| fs::read_dir(folder).ok())
+            .flatten()
+            .map(|entry| entry.unwrap().path().display().to_string());
+        processes_in(&pods).into_iter().chain(files).collect()
     }
 
     pub(crate) async fn stop(mut self) {
@@ -399,6 +405,19 @@ impl Drop for Management {
         let _ = pilothouse_kubelet::remove(&self.root());
         drop(self.servers.take());
     }
+}
+
+/// The processes whose arguments name a folder, or something in it.
+fn processes_in(folder: &Path) -> Vec<String> {
+    let folder = folder.to_str().unwrap();
+    fs::read_dir("/proc")
+        .unwrap()
+        .filter_map(|entry| {
+            let line = fs::read(entry.ok()?.path().join("cmdline")).ok()?;
+            let line = String::from_utf8_lossy(&line).replace('\0', " ");
+            line.contains(folder).then_some(line)
+        })
+        .collect()
 }
 
 /// Folders for claims, which upstream's controllers do not make.

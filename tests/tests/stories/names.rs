@@ -14,7 +14,7 @@ use crate::provider::{SUBSCRIPTION, curl};
 use crate::region::{LIMIT, Region, program};
 
 /// What `dig` prints about a question to whoever answers at this port, with single spaces.
-fn dig(port: &str, question: &str) -> String {
+pub(crate) fn dig(port: &str, question: &str) -> String {
     let mut command = Command::new("dig");
     command.args(["@127.0.0.1", "-p", port, "+norecurse", "+time=20", "+tries=1", "+nocookie"]);
     // It fails where nobody answers, and says so on the same stream.
@@ -36,7 +36,7 @@ impl Region {
         self.endpoints().dns.rsplit_once(':').unwrap().1.to_owned()
     }
 
-    fn dig(&self, question: &str) -> String {
+    pub(crate) fn dig(&self, question: &str) -> String {
         dig(&self.names_port(), question)
     }
 

@@ -11,6 +11,7 @@ use pilothouse_test_support::eventually;
 use pilothouse_test_support::mosquitto::Mosquitto;
 use pilothouse_test_support::postgres;
 use pilothouse_test_support::process::free_port;
+use pilothouse_test_support::requirement::Requirement;
 use serde_json::{Value, json};
 
 use crate::management::Management;
@@ -38,6 +39,8 @@ pub(crate) struct Spread {
     broker: Mosquitto,
     /// From each process to those it calls.
     pub(crate) ways: Ways,
+    /// Where the name server is asked.
+    pub(crate) names_port: u16,
 }
 
 // === impl Spread ===
@@ -45,6 +48,7 @@ pub(crate) struct Spread {
 impl Spread {
     /// Starts every process, and waits until the frontend is ready; `None`, and said so, where a program is missing.
     pub(crate) async fn start() -> Option<Self> {
+        Requirement::new("dig", "bind9-dnsutils").find()?;
         let databases = postgres::shared()?;
         let (database, database_port) = (databases.fresh_database(), databases.port());
         let mut management = Management::ours().await?;
@@ -52,7 +56,7 @@ impl Spread {
         furnish(&folder);
         let broker = Mosquitto::start_with(&broker_config(&folder))?;
         let mut ways = Ways::new();
-        let ports = [8443, 8001, 8002, 8090, 8447].map(|port| (port, free_port()));
+        let ports = [8443, 8001, 8002, 8090, 8447, 53].map(|port| (port, free_port()));
         let here = |configured: u16| {
             let (_, port) = ports.iter().find(|(known, _)| *known == configured).unwrap();
             format!("127.0.0.1:{port}")
@@ -79,6 +83,7 @@ impl Spread {
             management.add(verb, &["--config", &config], None);
         };
         service("cloud", &localized("cloud").await);
+        service("dns", &localized("dns").await);
         service("maestro-server", &localized("maestro-server").await);
         // Whatever was missed while something was killed is looked for soon.
         let clusters_service = localized("clusters-service").await;
@@ -104,7 +109,15 @@ impl Spread {
         let (_, address) = admin.split_once("server: https://").unwrap();
         let (address, _) = address.split_once('\n').unwrap();
         let (_, port) = address.rsplit_once(':').unwrap();
-        for verb in ["maestro-agent", "multicluster-engine", "hypershift-operator"] {
+        let callers = [
+            "maestro-agent",
+            "multicluster-engine",
+            "hypershift-operator",
+            "virt-controller",
+            "gateway",
+            "kubelet",
+        ];
+        for verb in callers {
             let kubeconfig = ways.lead(verb, address, port.parse().unwrap(), admin.clone()).await;
             let file = management.path(&format!("{verb}.kubeconfig"));
             fs::write(&file, kubeconfig).unwrap();
@@ -129,7 +142,8 @@ impl Spread {
             as_backend: credentials("backend"),
             as_clusters_service: credentials("clusters-service"),
         };
-        let spread = Self { management, provider, broker, ways };
+        let (_, names_port) = ports[5];
+        let spread = Self { management, provider, broker, ways, names_port };
         spread.listens().await;
         spread.provider.register();
         Some(spread)
