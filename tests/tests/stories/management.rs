@@ -226,6 +226,14 @@ impl Management {
         known.process.take().unwrap().kill();
     }
 
+    /// The machine is lost, with every process and every pod of its node.
+    pub(crate) fn lose(&mut self) {
+        for program in &mut self.programs {
+            drop(program.process.take());
+        }
+        pilothouse_kubelet::remove(&self.root()).unwrap();
+    }
+
     /// The process of a program that runs.
     pub(crate) fn process(&mut self, verb: &str) -> &mut Running {
         let known = self.programs.iter_mut().find(|known| known.verb == verb).unwrap();
