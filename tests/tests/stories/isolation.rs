@@ -1,10 +1,14 @@
 //! What a pod of a hosted cluster cannot do, tried from inside one; and regions that do not meet.
 
 use std::net::IpAddr;
+use std::path::{Path, PathBuf};
 
 use nix::ifaddrs::getifaddrs;
 use pilothouse_test_support::eventually;
+use pilothouse_test_support::requirement::Requirement;
+use serde_json::json;
 
+use crate::first_light::cluster_body;
 use crate::region::{LIMIT, Region, User};
 
 /// A port that nothing else here has.
@@ -211,11 +215,14 @@ async fn tenants_pod_of_an_ordinary_users_region_reaches_nothing_else_either() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn two_regions_on_one_machine_do_not_meet() {
+    if Requirement::new("dig", "bind9-dnsutils").find().is_none() {
+        return;
+    }
     let Some(mut first) = Region::start(&[]).await else { return };
     let Some(mut second) = Region::start(&[]).await else { return };
     let regions = [("first", &first), ("second", &second)];
     let kubeconfigs = regions.map(|(_, region)| region.host("ada"));
-    let state = |(region, kubeconfig): (&Region, &std::path::PathBuf)| {
+    let state = |(region, kubeconfig): (&Region, &PathBuf)| {
         let identity = "jsonpath={.metadata.uid} {.status.podIP} {.status.containerStatuses[0].containerID}";
         region.kubectl_on(kubeconfig, &["get", "pod", "web", "-o", identity])
     };
@@ -235,12 +242,14 @@ async fn two_regions_on_one_machine_do_not_meet() {
         assert_eq!(nodes.lines().count(), 1, "{nodes}");
     }
     // Nobody gets in with the credentials of the other.
-    let server = |kubeconfig: &std::path::Path| {
+    let server = |kubeconfig: &Path| {
         let text = std::fs::read_to_string(kubeconfig).unwrap();
         text.lines().find_map(|line| line.trim().strip_prefix("server: ").map(str::to_owned)).unwrap()
     };
     let elsewhere = format!("--server={}", server(&second.endpoints().management_kubeconfig));
     first.kubectl(&[&elsewhere, "--insecure-skip-tls-verify", "get", "pods"]).unwrap_err();
+
+    a_name_in_both_is_two_clusters(&first, &second).await;
 
     // The end of one is nothing to the other.
     let before = state((&second, &kubeconfigs[1])).unwrap();
@@ -257,4 +266,43 @@ async fn two_regions_on_one_machine_do_not_meet() {
     second.kubectl_on(&kubeconfigs[1], &["wait", "pod/late", phase, "--timeout=120s"]).unwrap();
     second.stop();
     assert_eq!(second.processes(), [""; 0]);
+}
+
+/// The whole way of a cluster, in two regions side by side, with the same names.
+async fn a_name_in_both_is_two_clusters(first: &Region, second: &Region) {
+    let (id, name) = (Region::cluster_id("twin"), "api.twin.pilothouse.test");
+    let both = [first, second];
+    for region in both {
+        region.provider().register();
+        let (status, answer) = region.arm("PUT", &id, Some(&cluster_body()));
+        assert_eq!(status, 201, "{answer}");
+    }
+    for region in both {
+        region.reaches(&id, "Succeeded").await;
+        assert!(region.dig(name).contains(" IN A 127.0.0.1"));
+    }
+    // Whoever goes by the name meets the cluster of the region that was asked, and nobody else's.
+    let kubeconfigs = both.map(|region| region.kubeconfig("twin").unwrap());
+    let space = |region: &Region, kubeconfig: &PathBuf| {
+        region.kubectl_on(kubeconfig, &["get", "namespace", "kube-system", "-o", "jsonpath={.metadata.uid}"])
+    };
+    let spaces = [0, 1].map(|one| space(both[one], &kubeconfigs[one]).unwrap());
+    assert_ne!(spaces[0], spaces[1]);
+
+    let (status, answer) = first.arm("DELETE", &id, None);
+    assert_eq!(status, 202, "{answer}");
+    first.is_gone(&id).await;
+    eventually("its name is gone", LIMIT, || {
+        let found = first.dig(name);
+        async move { if found.contains("status: NXDOMAIN") { Ok(()) } else { Err(found) } }
+    })
+    .await;
+    space(first, &kubeconfigs[0]).unwrap_err();
+    let (status, answer) = second.arm("GET", &id, None);
+    assert_eq!((status, &answer["properties"]["provisioningState"]), (200, &json!("Succeeded")), "{answer}");
+    assert!(second.dig(name).contains(" IN A 127.0.0.1"));
+    assert_eq!(space(second, &kubeconfigs[1]).unwrap(), spaces[1]);
+    let (status, answer) = second.arm("DELETE", &id, None);
+    assert_eq!(status, 202, "{answer}");
+    second.is_gone(&id).await;
 }
