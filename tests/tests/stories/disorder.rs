@@ -1,6 +1,7 @@
 //! Requests that come too early, too late, twice, against each other or all at once: each has one outcome, whatever the rest of the
 //! chain was doing just then.
 
+use std::collections::BTreeSet;
 use std::thread;
 use std::time::Duration;
 
@@ -125,6 +126,17 @@ async fn many_clusters_at_once_are_made_once_each_and_go_at_once() {
     for name in &names {
         region.reaches(&Region::cluster_id(name), "Succeeded").await;
     }
+    // Each is met by its name at the gateway, and no two are the same.
+    let met: BTreeSet<_> = names
+        .iter()
+        .map(|name| {
+            let kubeconfig = region.kubeconfig(name).unwrap();
+            let ask = |arguments: &[&str]| region.kubectl_on(&kubeconfig, arguments);
+            assert_eq!(ask(&["get", "--raw", "/readyz"]).as_deref(), Ok("ok"), "{name}");
+            ask(&["get", "namespace", "kube-system", "-o", "jsonpath={.metadata.uid}"]).unwrap()
+        })
+        .collect();
+    assert_eq!(met.len(), names.len());
     let mut known: Vec<_> =
         region.clusters_service_clusters().iter().map(|known| known["name"].clone()).collect();
     known.sort_by_key(Value::to_string);
