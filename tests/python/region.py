@@ -29,6 +29,14 @@ base_url, subscription, name, verb, *rest = sys.argv[1:]
 client = connect(base_url, subscription)
 clusters, pools = client.hcp_open_shift_clusters, client.node_pools
 
+
+def oldest(location, is_meant):
+    """The oldest such version that pools can have: not newer than the cluster's, which nobody can choose."""
+    versions = client.hcp_open_shift_versions.list(location, **PLAIN)
+    usable = [one.name for one in versions if one.properties.enabled and one.properties.channel_group == "stable"]
+    return min((one for one in usable if is_meant(numbers(one))), key=numbers)
+
+
 if verb == "create":
     say("a cluster is made")
     location = rest[0]
@@ -37,10 +45,7 @@ if verb == "create":
     expect_equal(made.properties.provisioning_state, "Succeeded", "the cluster's state")
     expect(made.properties.api.url.startswith("https://"), "where its API is", made.properties.api.url)
     say("a node pool is made")
-    versions = client.hcp_open_shift_versions.list(location, **PLAIN)
-    # Not newer than the cluster's, which nobody can choose: the oldest that pools can have.
-    usable = [one.name for one in versions if one.properties.enabled and one.properties.channel_group == "stable"]
-    version = min((one for one in usable if numbers(one) >= [4, 20, 8]), key=numbers)
+    version = oldest(location, lambda known: known >= [4, 20, 8])
     pool = node_pool(location, version, replicas=1)
     made = pools.begin_create_or_update(GROUP, name, "workers", pool, **PLAIN).result()
     expect_equal((made.properties.provisioning_state, made.properties.replicas), ("Succeeded", 1), "the pool")
@@ -67,6 +72,12 @@ elif verb == "upgrade":
     change = {"properties": {"version": {"id": rest[0]}}}
     upgraded = clusters.begin_update(GROUP, name, change, **PLAIN).result()
     expect_equal(upgraded.properties.version.id, rest[0], "the version afterwards")
+    version = oldest(upgraded.location, lambda known: known[:2] == numbers(rest[0]))
+    say(f"the node pool is upgraded to {version}")
+    change = {"properties": {"version": {"id": version}}}
+    upgraded = pools.begin_update(GROUP, name, "workers", change, **PLAIN).result()
+    expect_equal(upgraded.properties.provisioning_state, "Succeeded", "the pool's state")
+    expect_equal(upgraded.properties.version.id, version, "the pool's version afterwards")
 elif verb == "delete":
     say("the cluster is deleted")
     clusters.begin_delete(GROUP, name, **PLAIN).result()
