@@ -30,6 +30,8 @@ pub(crate) use upgrade_policies::Upgraded;
 
 /// How often a creation starts over because somebody else took what it had chosen.
 const ATTEMPTS: usize = 10;
+/// The same where many are made of one cluster at once, each of which writes it: every time one of them got on.
+const TURNS: usize = 100;
 /// How many items a page has unless asked otherwise, and at most.
 const PAGE: u32 = 100;
 const LARGEST_PAGE: u32 = 10_000;
@@ -196,7 +198,7 @@ impl Clusters {
         mode: Mode,
     ) -> Result<NodePool, Refusal> {
         let origin = admission::origin(&mut new.properties, context.correlation_id());
-        for _ in 0..ATTEMPTS {
+        for _ in 0..TURNS {
             let Some(stored) = self.records.cluster_get(cluster).await? else {
                 return Err(Refusal::cluster_not_found(cluster.as_str()));
             };

@@ -14,7 +14,7 @@ use pilothouse_store::Error as StoreError;
 use rand::Rng as _;
 use tracing::{error, info};
 
-use super::{ATTEMPTS, Clusters, Mode, list, searched};
+use super::{Clusters, Mode, TURNS, list, searched};
 use crate::admission;
 use crate::error::Impossible;
 use crate::plan::plus;
@@ -46,7 +46,7 @@ impl Clusters {
         let origin = admission::origin(&mut new.properties, context.correlation_id());
         let user = user(new.username.as_deref())?;
         let (user, request, key) = request(user, new.certificate_signing_request)?;
-        for _ in 0..ATTEMPTS {
+        for _ in 0..TURNS {
             let (stored, credentials) = self.with_credentials(cluster).await?;
             let again = credentials.iter().find(|known| {
                 origin.operation_id.is_some() && known.value.origin.operation_id == origin.operation_id
@@ -130,7 +130,7 @@ impl Clusters {
 
     /// Asks for all credentials of a cluster to be revoked; asking again while that goes on changes nothing.
     pub(crate) async fn credentials_revoke(&self, cluster: &ClusterId, mode: Mode) -> Result<(), Refusal> {
-        for _ in 0..ATTEMPTS {
+        for _ in 0..TURNS {
             let (stored, credentials) = self.with_credentials(cluster).await?;
             let now = self.clock.now();
             let mut after = stored.value.clone();

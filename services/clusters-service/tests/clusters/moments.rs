@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use pilothouse_clusters_service_api::ClusterState;
+use pilothouse_test_support::eventually;
 use serde_json::json;
 
 use crate::maestro::{hosted_cluster_report, managed_cluster_report};
-use crate::support::{World, new_cluster};
+use crate::support::{PATIENCE, World, new_cluster};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -28,7 +29,15 @@ async fn a_cluster_keeps_when_its_creation_came_past_each_step() {
     let cluster = service.create(&new_cluster("first")).await;
     let (id, managed) = (cluster.id.to_string(), format!("{}-managed", cluster.id));
     assert!(cluster.status.moments.is_empty());
-    service.until_it_says(&cluster.id, "step 7").await;
+    eventually("both bundles are posted", PATIENCE, || async {
+        world
+            .maestro
+            .bundle(&id)
+            .and(world.maestro.bundle(&managed))
+            .map(drop)
+            .ok_or_else(|| format!("{:?}", world.maestro.names()))
+    })
+    .await;
 
     // An agent whose clock nobody can believe.
     world.time.advance(SECOND);
