@@ -43,8 +43,10 @@ async fn ordinary_user_starts_a_region_in_the_background_and_stops_it() {
         Some(result(&command.output().unwrap()))
     };
 
-    let Some(started) = run(&["up", "--detach", "--ephemeral-ports", "--cluster", "first"]) else { return };
-    started.unwrap();
+    let up = ["up", "--detach", "--ephemeral-ports", "--cluster", "first", "--output", "json"];
+    let Some(started) = run(&up) else { return };
+    let endpoints: serde_json::Value = serde_json::from_str(&started.unwrap()).unwrap();
+    assert!(endpoints["frontend"].as_str().is_some_and(|url| url.starts_with("http://")), "{endpoints}");
     let nodes = run(&["nodes", "first"]).unwrap().unwrap();
     assert!(nodes.contains("Ready"), "{nodes}");
     let json = run(&["nodes", "first", "--output", "json"]).unwrap().unwrap();

@@ -1,8 +1,8 @@
 //! `up --detach`: the same command again, in the background.
 //!
-//! The child's standard output and error are a pipe for as long as it starts, so that whoever waits sees its progress. When it
-//! is ready it turns both to a log file, and says so with a byte that no text contains. A pipe that ends without that byte belonged
-//! to a region that did not start.
+//! The child's standard output and error are pipes for as long as it starts, so that whoever waits sees its progress, and data goes
+//! where data goes. When it is ready it turns both to a log file, and says so on each with a byte that no text contains. A pipe that
+//! ends without that byte belonged to a region that did not start.
 
 use std::env;
 use std::fs::File;
@@ -10,6 +10,7 @@ use std::io::{self, Read, Write};
 use std::os::fd::AsFd;
 use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
+use std::thread;
 
 use anyhow::{Context, anyhow};
 use nix::unistd::{dup2_stderr, dup2_stdout, setsid};
@@ -17,27 +18,35 @@ use pilothouse_region::DataDir;
 
 use crate::{Failure, Hint};
 
-/// On the pipe of a region that is ready.
+/// On the pipes of a region that is ready.
 const READY: u8 = 0;
 
 /// Starts the region in the background and returns when it is ready, or has failed.
 pub(super) fn run(data_dir: &DataDir) -> Result<ExitCode, Failure> {
     std::fs::create_dir_all(data_dir.root())?;
     let log = data_dir.root().join("region.log");
-    let (mut reader, writer) = io::pipe()?;
+    let (mut data, data_writer) = io::pipe()?;
+    let (mut progress, progress_writer) = io::pipe()?;
     let arguments = env::args_os().skip(1).filter(|argument| argument != "--detach");
     let mut child = Command::new(env::current_exe().context("the path of this program is not known")?)
         .args(arguments)
         .arg("--detached")
         .arg(&log)
         .stdin(Stdio::null())
-        .stdout(writer.try_clone()?)
-        .stderr(writer)
+        .stdout(data_writer)
+        .stderr(progress_writer)
         .spawn()
         .context("the region's process could not be started")?;
 
     let mut stderr = io::stderr();
-    if copy_until_ready(&mut reader, &mut stderr)? {
+    let ready = thread::scope(|scope| {
+        let copied = scope.spawn(|| copy_until_ready(&mut data, &mut io::stdout()));
+        let ready = copy_until_ready(&mut progress, &mut stderr);
+        // What became of the region is on the other pipe.
+        let _ = copied.join();
+        ready
+    });
+    if ready? {
         writeln!(stderr, "- running in the background; `pilothouse down` stops it")?;
         return Ok(ExitCode::SUCCESS);
     }
@@ -56,7 +65,7 @@ fn copy_until_ready(reader: &mut impl Read, shown: &mut impl Write) -> io::Resul
             Err(error) => return Err(error),
         };
         let ready = text.iter().position(|byte| *byte == READY);
-        // Whoever closed standard error does not want to know, but does want the region.
+        // Whoever closed where it is shown does not want to know, but does want the region.
         let _ = shown.write_all(&text[..ready.unwrap_or(text.len())]);
         if ready.is_some() {
             return Ok(true);
@@ -82,11 +91,13 @@ pub(super) fn unless_nobody_waits(written: Result<(), Failure>) -> Result<(), Fa
 pub(super) fn leave_terminal(log: &Path) -> Result<(), Failure> {
     let file = File::options().create(true).append(true).open(log)?;
     unless_nobody_waits(io::stdout().flush().map_err(Failure::from))?;
-    let mut pipe = File::from(io::stdout().as_fd().try_clone_to_owned()?);
+    let pipes = [io::stdout().as_fd().try_clone_to_owned()?, io::stderr().as_fd().try_clone_to_owned()?];
     dup2_stdout(&file)?;
     dup2_stderr(&file)?;
     // Last, so that nothing comes after it. Nobody may be waiting for it any more.
-    let _ = pipe.write_all(&[READY]);
+    for pipe in pipes {
+        let _ = File::from(pipe).write_all(&[READY]);
+    }
     Ok(())
 }
 
