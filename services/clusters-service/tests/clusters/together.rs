@@ -6,7 +6,7 @@ use pilothouse_clusters_service_api::{
 use pilothouse_test_support::eventually;
 use serde_json::json;
 
-use crate::support::{PATIENCE, World, context, new_cluster, new_node_pool};
+use crate::support::{PATIENCE, World, context, new_cluster};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn of_two_versions_at_once_the_older_never_follows_the_newer() {
@@ -31,21 +31,6 @@ async fn of_two_versions_at_once_the_older_never_follows_the_newer() {
         let found = replicas[0].cluster(&cluster.id).await.version;
         assert_eq!(found.number(), Some("4.21.0"), "in attempt {attempt}, refused: {refused}");
     }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn many_node_pools_at_once_of_one_cluster_are_all_made() {
-    const MANY: usize = 40;
-    let world = World::new().await;
-    let replicas = [world.start().await, world.start().await];
-    let cluster = replicas[0].create(&new_cluster("first")).await;
-    let made = (0..MANY).map(|number| {
-        let (client, id) = (&replicas[number % 2].client, &cluster.id);
-        let new = new_node_pool(&format!("pool-{number}"));
-        async move { client.node_pool_create(&context(), id, &new).await }
-    });
-    let made = futures::future::join_all(made).await;
-    assert!(made.iter().all(Result::is_ok), "{:?}", made.iter().find(|made| made.is_err()));
 }
 
 /// A text of the `HostedCluster` that Maestro has been given by now.
