@@ -123,23 +123,14 @@ async fn node_pools_follow_their_cluster_and_go_before_it() {
     assert_eq!(service.cluster(&cluster.id).await.status.current_compute, 2);
 
     service.client.cluster_delete(&context(), &cluster.id).await.unwrap();
-    let until_deleting = async |name: &str| {
-        eventually("its deletion is asked for", PATIENCE, || async {
-            match world.maestro.bundle(name) {
-                Some(bundle) if bundle.deleting => Ok(()),
-                other => Err(format!("{:?}", other.map(|bundle| bundle.deleting))),
-            }
-        })
-        .await;
-    };
-    until_deleting(&name).await;
+    world.maestro.until_deleting(&name).await;
     assert!(!world.maestro.bundle(&id).unwrap().deleting, "the control plane outlives its nodes");
     let refusal = service.client.node_pool_create(&context(), &cluster.id, &new_node_pool("late")).await;
     assert!(refusal.unwrap_err().is_conflict());
 
     world.maestro.finish_delete(&name);
-    until_deleting(&id).await;
-    until_deleting(&format!("{id}-managed")).await;
+    world.maestro.until_deleting(&id).await;
+    world.maestro.until_deleting(&format!("{id}-managed")).await;
     assert!(!world.cloud.paths().is_empty(), "the cloud outlives the control plane");
     world.maestro.finish_delete(&id);
     world.maestro.finish_delete(&format!("{id}-managed"));

@@ -12,10 +12,12 @@ use futures::{Stream, StreamExt as _, stream};
 use http::StatusCode;
 use jiff::Timestamp;
 use pilothouse_maestro_api::{Action, CloudEvent, EventType, ManifestBundle, Subresource, extension, proto};
+use pilothouse_test_support::eventually;
 use serde_json::{Value, json};
 use tokio::sync::broadcast;
 use tonic_prost::ProstCodec;
 
+use crate::support::PATIENCE;
 use crate::switch::Switch;
 
 pub(crate) struct Maestro {
@@ -160,6 +162,17 @@ impl Maestro {
     fn set_status(&self, name: &str, status: Value) -> bool {
         let mut bundles = self.bundles.lock().unwrap();
         bundles.get_mut(name).map(|bundle| bundle.status = Some(with_mark(status, bundle))).is_some()
+    }
+
+    /// Waits until somebody has asked for a bundle to be deleted.
+    pub(crate) async fn until_deleting(&self, name: &str) {
+        eventually("its deletion is asked for", PATIENCE, || async {
+            match self.bundle(name) {
+                Some(bundle) if bundle.deleting => Ok(()),
+                other => Err(format!("{:?}", other.map(|bundle| bundle.deleting))),
+            }
+        })
+        .await;
     }
 
     /// The agent has removed everything of a work whose deletion was asked for.
