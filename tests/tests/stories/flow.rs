@@ -80,6 +80,7 @@ pub(crate) struct Whole {
 }
 
 impl Flow for Spread {
+    // Nodes of these clusters are pods: the controller of virtual machines, which others of platform KubeVirt have, writes nothing.
     const COMPONENTS: &'static [&'static str] = &[
         "frontend",
         "backend",

@@ -109,14 +109,7 @@ impl Spread {
         let (_, address) = admin.split_once("server: https://").unwrap();
         let (address, _) = address.split_once('\n').unwrap();
         let (_, port) = address.rsplit_once(':').unwrap();
-        let callers = [
-            "maestro-agent",
-            "multicluster-engine",
-            "hypershift-operator",
-            "virt-controller",
-            "gateway",
-            "kubelet",
-        ];
+        let callers = ["maestro-agent", "multicluster-engine", "hypershift-operator", "gateway", "kubelet"];
         for verb in callers {
             let kubeconfig = ways.lead(verb, address, port.parse().unwrap(), admin.clone()).await;
             let file = management.path(&format!("{verb}.kubeconfig"));
