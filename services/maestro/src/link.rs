@@ -245,6 +245,11 @@ impl Arrival {
         }
     }
 
+    /// Whether its sender hears what became of it.
+    pub(crate) fn is_answered(&self) -> bool {
+        matches!(self.receipt, Receipt::Call(_))
+    }
+
     /// It was looked at and had no effect. Over MQTT nobody can be told.
     pub(crate) async fn decline(self, declined: Declined) {
         match self.receipt {

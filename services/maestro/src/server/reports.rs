@@ -8,7 +8,7 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::time::Duration;
 
 use pilothouse_maestro_api::{Action, BundleStatus, CloudEvent, InvalidEvent, Subresource, extension};
-use pilothouse_runtime::{Clock, OnExit, TaskError, Tasks, fault};
+use pilothouse_runtime::{Chain, Clock, OnExit, Policy, TaskError, Tasks, fault};
 use pilothouse_store::{Conflict, DocumentId, Error as StoreError, Precondition};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
@@ -169,14 +169,22 @@ impl Reports {
 
     async fn report(&self, arrival: Arrival) {
         let begun = Instant::now();
-        match self.status(arrival.event.clone()).await {
+        let outcome = match arrival.is_answered() {
+            true => self.status(arrival.event.clone()).await,
+            false => match self.status_in_the_end(&arrival.event).await {
+                Some(outcome) => outcome,
+                // It is not acknowledged, and whoever comes next asks for what was missed.
+                None => return,
+            },
+        };
+        match outcome {
             Ok(outcome) => {
                 self.metrics.report(outcome);
                 self.metrics.status_seconds.observe(begun.elapsed().as_secs_f64());
                 arrival.acknowledge().await;
             }
             Err(Refusal::Store(error)) => {
-                warn!(error = %pilothouse_runtime::Chain(&error), "could not store a status; the next resync brings it");
+                warn!(error = %Chain(&error), "could not store a status; the next resync brings it");
                 arrival
                     .decline(Declined::NotNow("the status could not be stored; try again".to_owned()))
                     .await;
@@ -185,6 +193,25 @@ impl Reports {
                 self.metrics.report(Outcome::Unreadable);
                 warn!(%error, "a status cannot be used");
                 arrival.decline(Declined::Invalid(error.to_string())).await;
+            }
+        }
+    }
+
+    /// Deals with a status whose sender cannot be told that it should try again, and would not by itself: tries until the
+    /// store takes it. Those behind it wait, and in the end the broker. `None` if shutdown comes first.
+    async fn status_in_the_end(&self, event: &CloudEvent) -> Option<Result<Outcome, Refusal>> {
+        let shutdown = self.tasks.shutdown();
+        let mut delays = Policy::RECONNECT.delays();
+        loop {
+            match self.status(event.clone()).await {
+                Err(error) if may_pass(&error) => {
+                    warn!(error = %Chain(&error), "could not store a status; it is tried again");
+                }
+                outcome => return Some(outcome),
+            }
+            tokio::select! {
+                () = shutdown.requested() => return None,
+                () = tokio::time::sleep(delays.next().unwrap_or_default()) => {}
             }
         }
     }
@@ -250,6 +277,15 @@ impl Reports {
             }
         }
         Ok(Outcome::Stale)
+    }
+}
+
+/// Whether what came to nothing now may come about later. Dealing with a status twice does nothing.
+fn may_pass(refusal: &Refusal) -> bool {
+    match refusal {
+        Refusal::Store(error) => error.is_retryable() || matches!(error, StoreError::Uncertain { .. }),
+        Refusal::Conflict(_) => true,
+        _ => false,
     }
 }
 
