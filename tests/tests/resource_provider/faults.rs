@@ -46,7 +46,6 @@ async fn traced_life(site: &Site, name: &str) -> HashMap<Step, Vec<Passing>> {
         site.prepare(step, name).await;
         site.until_quiet().await;
         calm.kill();
-        site.forget_trace();
         calm = site.start_calm().await;
         site.clusters_service.set_mode(Mode::Explicit);
         site.ask(step, name).await;

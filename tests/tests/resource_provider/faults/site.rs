@@ -108,6 +108,8 @@ impl Site {
 
     /// Starts the process that may be killed, and is not this time; where it has been is written down.
     pub(super) async fn start_calm(&self) -> Running {
+        // What the one before had taken when it was killed, nobody gives back.
+        let _ = fs::remove_file(self.trace_file());
         self.start(self.victim, CALM_LEASE, |command| {
             command.env(fault::FAULT_TRACE_VARIABLE, self.trace_file());
         })
@@ -161,10 +163,6 @@ impl Site {
 
     fn trace_file(&self) -> PathBuf {
         self.folder.path().join("trace")
-    }
-
-    pub(super) fn forget_trace(&self) {
-        let _ = fs::remove_file(self.trace_file());
     }
 
     /// Waits until everything that a calm process took to work on is given back, and gives the points that were passed.
