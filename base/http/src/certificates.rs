@@ -18,12 +18,13 @@ use pilothouse_pki::{Bundle, Identity};
 use pilothouse_runtime::{Chain, Clock, FileWatch, OnExit, TaskError, Tasks};
 use rustls::client::ResolvesClientCert;
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
-use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
+use rustls::server::WebPkiClientVerifier;
 use rustls::sign::CertifiedKey;
 use rustls::{RootCertStore, ServerConfig, SignatureScheme};
 use serde::{Deserialize, Serialize};
 use tracing::{info, warn};
 
+use crate::anonymous_sessions::AnonymousSessions;
 use crate::health::Verdict;
 
 /// How often the files are looked at where nobody is told of changes. They are small.
@@ -266,10 +267,7 @@ impl Loaded {
         let mut server =
             builder.with_single_cert(identity.chain_der(), identity.key().to_der()).map_err(refused)?;
         if invited.is_some() || files.client_authorities.is_some() {
-            // A session that is resumed brings along whom it was opened by, and nobody looks again whether that
-            // certificate is still good.
-            server.session_storage = Arc::new(NoServerSessionStorage {});
-            server.send_tls13_tickets = 0;
+            server.session_storage = AnonymousSessions::new();
         }
         server.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
         Ok(Self {

@@ -29,6 +29,7 @@
 //! What this crate answers itself (too large, too slow, not allowed, panicked) has the shape of ARM's errors,
 //! `{"error":{"code":…,"message":…}}`, and never contains more than the request id and what the caller did.
 
+mod anonymous_sessions;
 mod callers;
 mod certificates;
 mod client;

@@ -10,7 +10,7 @@ use pilothouse_http::{
 use pilothouse_pki::{Certificate, LeafRequest, Subject};
 use pilothouse_runtime::{Clock, Shutdown, Tasks};
 use rustls::pki_types::ServerName;
-use rustls::{ClientConfig, RootCertStore};
+use rustls::{ClientConfig, HandshakeKind, RootCertStore};
 use serde_json::Value;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
@@ -282,6 +282,42 @@ async fn a_connection_ends_with_the_certificate_it_was_opened_with() {
 
     hands.advance(2 * hour);
     eventually(|| async { ask().await == "after" }).await;
+    running.stopped().await;
+}
+
+#[tokio::test]
+async fn only_sessions_of_those_without_a_certificate_are_resumed() {
+    let certificates = Certificates::new();
+    let source = CertificateSource::load(certificates.files(false), Clock::system()).unwrap();
+    let inviting = source.inviting(certificates.bundle()).unwrap();
+    let address = "127.0.0.1:0".parse().unwrap();
+    let listener = Listener::bind_with("the test", address, Exposure::Authenticated, inviting).await.unwrap();
+    let running = Running::serve(listener, app(), |stack| stack);
+    let mut roots = RootCertStore::empty();
+    roots.add(certificates.authority.certificate().der().clone()).unwrap();
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let builder = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots);
+    let ada = certificates.client("ada");
+    let with_certificate =
+        builder.clone().with_client_auth_cert(ada.chain_der(), ada.key().to_der()).unwrap();
+    for (config, who, kind) in [
+        (builder.with_no_client_auth(), "nobody", HandshakeKind::Resumed),
+        (with_certificate, "ada", HandshakeKind::Full),
+    ] {
+        let connector = TlsConnector::from(Arc::new(config));
+        let connect = async || {
+            let stream = TcpStream::connect(running.address).await.unwrap();
+            let name = ServerName::try_from("localhost").unwrap();
+            let mut stream = connector.connect(name, stream).await.unwrap();
+            assert!(exchange(&mut stream, REQUEST).await.contains(who));
+            stream.get_ref().1.handshake_kind().unwrap()
+        };
+        assert_eq!(connect().await, HandshakeKind::Full, "{who}");
+        assert_eq!(connect().await, kind, "{who}");
+    }
     running.stopped().await;
 }
 
