@@ -9,8 +9,9 @@ use pilothouse_http::{
 };
 use pilothouse_pki::{Certificate, LeafRequest, Subject};
 use pilothouse_runtime::{Clock, Shutdown, Tasks};
+use rustls::client::WantsClientCert;
 use rustls::pki_types::ServerName;
-use rustls::{ClientConfig, HandshakeKind, RootCertStore};
+use rustls::{ClientConfig, ConfigBuilder, HandshakeKind, RootCertStore};
 use serde_json::Value;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
@@ -27,15 +28,28 @@ fn app() -> Router {
     Router::new().route("/", get(who))
 }
 
-pub(crate) async fn connect(certificates: &Certificates, running: &Running) -> TlsStream<TcpStream> {
+/// A client that trusts these authorities, and has yet to say whether it shows a certificate.
+fn trusting(certificates: &Certificates) -> ConfigBuilder<ClientConfig, WantsClientCert> {
     let mut roots = RootCertStore::empty();
     roots.add(certificates.authority.certificate().der().clone()).unwrap();
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let config = ClientConfig::builder_with_provider(provider)
+    ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .unwrap()
         .with_root_certificates(roots)
-        .with_no_client_auth();
+}
+
+/// A server that asks for certificates and also lets those in that show none.
+async fn start_inviting(certificates: &Certificates) -> Running {
+    let source = CertificateSource::load(certificates.files(false), Clock::system()).unwrap();
+    let inviting = source.inviting(certificates.bundle()).unwrap();
+    let address = "127.0.0.1:0".parse().unwrap();
+    let listener = Listener::bind_with("the test", address, Exposure::Authenticated, inviting).await.unwrap();
+    Running::serve(listener, app(), |stack| stack)
+}
+
+pub(crate) async fn connect(certificates: &Certificates, running: &Running) -> TlsStream<TcpStream> {
+    let config = trusting(certificates).with_no_client_auth();
     let stream = TcpStream::connect(running.address).await.unwrap();
     let name = ServerName::try_from("localhost").unwrap();
     TlsConnector::from(Arc::new(config)).connect(name, stream).await.unwrap()
@@ -288,18 +302,8 @@ async fn a_connection_ends_with_the_certificate_it_was_opened_with() {
 #[tokio::test]
 async fn only_sessions_of_those_without_a_certificate_are_resumed() {
     let certificates = Certificates::new();
-    let source = CertificateSource::load(certificates.files(false), Clock::system()).unwrap();
-    let inviting = source.inviting(certificates.bundle()).unwrap();
-    let address = "127.0.0.1:0".parse().unwrap();
-    let listener = Listener::bind_with("the test", address, Exposure::Authenticated, inviting).await.unwrap();
-    let running = Running::serve(listener, app(), |stack| stack);
-    let mut roots = RootCertStore::empty();
-    roots.add(certificates.authority.certificate().der().clone()).unwrap();
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let builder = ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_root_certificates(roots);
+    let running = start_inviting(&certificates).await;
+    let builder = trusting(&certificates);
     let ada = certificates.client("ada");
     let with_certificate =
         builder.clone().with_client_auth_cert(ada.chain_der(), ada.key().to_der()).unwrap();
@@ -324,11 +328,7 @@ async fn only_sessions_of_those_without_a_certificate_are_resumed() {
 #[tokio::test]
 async fn invited_clients_may_show_a_certificate_and_need_not() {
     let certificates = Certificates::new();
-    let source = CertificateSource::load(certificates.files(false), Clock::system()).unwrap();
-    let inviting = source.inviting(certificates.bundle()).unwrap();
-    let address = "127.0.0.1:0".parse().unwrap();
-    let listener = Listener::bind_with("the test", address, Exposure::Authenticated, inviting).await.unwrap();
-    let running = Running::serve(listener, app(), |stack| stack);
+    let running = start_inviting(&certificates).await;
     let url: url::Url = format!("https://localhost:{}/", running.address.port()).parse().unwrap();
     let ask = async |builder: pilothouse_http::ClientBuilder| {
         let response = builder.build().unwrap().get(url.clone()).send().await?;
