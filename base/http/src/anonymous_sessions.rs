@@ -14,9 +14,9 @@ use rustls::server::{ServerSessionMemoryCache, StoresServerSessions};
 
 /// How many sessions are kept.
 const SESSIONS: usize = 256;
-/// What a session comes to at most that has no certificate in it: names, a secret and a few numbers. The smallest certificate
-/// alone is larger.
-const WITHOUT_CERTIFICATE: usize = 250;
+/// Up to which size a session is taken for one without a certificate: a name, a secret and a few numbers, some 100 bytes. With
+/// one it has well over 200, even with the shortest names and keys. One with a very long name is not resumed, and no harm done.
+const WITHOUT_CERTIFICATE: usize = 160;
 
 #[derive(Debug)]
 pub(crate) struct AnonymousSessions(Arc<ServerSessionMemoryCache>);
