@@ -76,10 +76,22 @@ pub(crate) async fn apply(
         if target.owned {
             wanted.insert(target.object.clone());
         }
-        let result = match allowed(inner, &executor, &target, &reference).await {
-            Ok(()) => one(inner, &target, &reference).await.map_err(|error| describe(&meta.kind, &error)),
-            Err(problem) => Err(problem),
+        let (applied_now, found) = match allowed(inner, &executor, &target, &reference).await {
+            Ok(()) => match one(inner, &target, &reference).await {
+                Ok(object) => (Ok(()), Ok(object)),
+                Err(error) => {
+                    // What is there is told all the same: that it cannot be changed is no reason not to say how it is.
+                    let problem = describe(&meta.kind, &error);
+                    let found = read(inner, &target).await.map_err(|error| describe(&meta.kind, &error));
+                    (Err(problem), found)
+                }
+            },
+            // Who may not have it changed may not be allowed to see it either.
+            Err(problem) => (Err(problem.clone()), Err(problem)),
         };
+        if applied_now.is_err() {
+            debug!(work = work.name, object = %target.object, "a manifest could not be applied");
+        }
         let rules = config(&work.spec, &target.object, |config| !config.feedback_rules.is_empty())
             .map(|config| config.feedback_rules.as_slice());
         let conditions = config(&work.spec, &target.object, |config| !rule::rules(config).is_empty())
@@ -88,9 +100,9 @@ pub(crate) async fn apply(
             let kind = target.manifest["apiVersion"].as_str().unwrap_or_default();
             rule::evaluate(conditions, kind, &meta.kind, object)
         };
-        let (applied_now, presence, feedback, verdicts) = match result {
+        let (presence, feedback, verdicts) = match found {
             Ok(Some(object)) => {
-                if target.owned {
+                if target.owned && applied_now.is_ok() {
                     applied.push(target.object.applied(object.uid().unwrap_or_default()));
                 }
                 // Only if somebody looks at it: it may be large.
@@ -100,17 +112,14 @@ pub(crate) async fn apply(
                 } else {
                     Value::Null
                 };
-                let read = |rules| {
+                let collect = |rules| {
                     let version = &target.object.resource.version;
                     feedback::collect(rules, version, &meta.kind, &value, inner.json_raw_limit)
                 };
-                (Ok(()), Presence::Present, rules.map(read), judge(Some(&value)))
+                (Presence::Present, rules.map(collect), judge(Some(&value)))
             }
-            Ok(None) => (Ok(()), Presence::Absent, None, judge(None)),
-            Err(problem) => {
-                debug!(work = work.name, object = %target.object, "a manifest could not be applied");
-                (Err(problem.clone()), Presence::Unknown(problem), None, judge(None))
-            }
+            Ok(None) => (Presence::Absent, None, judge(None)),
+            Err(problem) => (Presence::Unknown(problem), None, judge(None)),
         };
         outcomes.push(Outcome { meta, applied: applied_now, presence, feedback, verdicts });
     }

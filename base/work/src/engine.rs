@@ -128,13 +128,17 @@ impl Engine {
     }
 }
 
-/// Whether the rules of a work have said of this very version that nothing is left to do.
+/// Whether the rules of a work have said of this very version that nothing is left to do. What they say of objects that could
+/// not be made what the version wants is said of a former one.
 fn is_complete(work: &Work, before: &ManifestWorkStatus) -> bool {
-    find_condition(&before.conditions, rule::COMPLETE).is_some_and(|condition| {
-        condition.reason == rule::AGGREGATED
-            && condition.status == ConditionStatus::True
-            && condition.observed_generation == Some(work.generation)
-    })
+    let is_true = |type_: &str, reason: &str| {
+        find_condition(&before.conditions, type_).is_some_and(|condition| {
+            condition.reason == reason
+                && condition.status == ConditionStatus::True
+                && condition.observed_generation == Some(work.generation)
+        })
+    };
+    is_true(rule::COMPLETE, rule::AGGREGATED) && is_true("Applied", "AppliedManifestWorkComplete")
 }
 
 impl fmt::Debug for Engine {
