@@ -10,6 +10,7 @@
 //!
 //! * `mqtt`: the connection to the broker.
 //! * `orders`: deals with what the server sends, in order.
+//! * `questions`: asks the server for what was missed, until it was asked.
 //! * `works`: a controller whose keys are bundles. A pass applies, or removes, and reports if there is news.
 //! * a watch per resource of which something was applied, whose changes wake the bundle.
 
@@ -18,6 +19,7 @@ mod error;
 mod held;
 mod metrics;
 mod orders;
+mod questions;
 mod saved;
 mod service;
 mod works;

@@ -9,15 +9,18 @@
 //! * `replicas`: keeps the list of replicas that share the store, if there are any.
 //! * `outbox`: a controller whose keys are the bundles that have to be sent; woken by `outbox-feed`, which follows the
 //!   store, so that it does not matter which replica accepted a bundle.
-//! * `resync`: one per question of an agent, and one per connection to the broker.
+//! * `resync`: one per question of an agent, one per connection to the broker, and one when statuses had to wait for the
+//!   store; each tries until the store and the broker let it.
 
 mod accepted;
 mod access;
+mod again;
 mod agents;
 mod bundle;
 mod config;
 mod error;
 mod grpc;
+mod in_hand;
 mod metrics;
 mod outbox;
 mod pages;

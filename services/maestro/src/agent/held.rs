@@ -44,6 +44,8 @@ pub(super) struct Held {
     pub(super) on_disk: Option<OnDisk>,
     /// What the next report is: news, or an answer.
     pub(super) report_as: Action,
+    /// How often the server has asked for its status without having been asked itself.
+    asked: u64,
     /// Who sent it.
     pub(super) source: String,
     tracing: String,
@@ -112,8 +114,8 @@ impl Works {
             // Going is final, and an older version is late.
             Some(known) if known.deleting || new.generation < known.generation => return Ok(Taken::Late),
             Some(known) => {
-                let Held { status, reported, applied, on_disk, .. } = (**known).clone();
-                **known = Held { status, reported, applied, on_disk, ..new };
+                let Held { status, reported, applied, on_disk, asked, .. } = (**known).clone();
+                **known = Held { status, reported, applied, on_disk, asked, ..new };
             }
             None => {
                 all.insert(id.clone(), Box::new(new));
@@ -159,10 +161,13 @@ impl Works {
         }
     }
 
-    /// The broker took a report.
-    pub(super) fn reported(&self, id: &str, generation: i32, status: &ManifestWorkStatus) {
-        if let Some(held) = self.lock().get_mut(id) {
-            held.reported = Some((generation, hash(status)));
+    /// The broker took a report on the bundle as it was `seen`. Has the server come and asked since, that is not the answer: when
+    /// the broker took it, there may have been nobody yet to hear it.
+    pub(super) fn reported(&self, seen: &Held, status: &ManifestWorkStatus) {
+        if let Some(held) = self.lock().get_mut(&seen.id)
+            && held.asked == seen.asked
+        {
+            held.reported = Some((seen.generation, hash(status)));
             held.report_as = Action::Update;
         }
     }
@@ -189,11 +194,15 @@ impl Works {
             resource_id: held.id.clone(),
             resource_version: i64::from(held.generation),
         });
-        versions.collect()
+        let mut versions: Vec<_> = versions.collect();
+        // The same question in the same words, whoever asks it: whoever answers knows it again.
+        versions.sort_by(|one, other| one.resource_id.cmp(&other.resource_id));
+        versions
     }
 
-    /// Marks what has to be reported again: everything, or what the server knows otherwise. Answers the ids.
-    pub(super) fn report_again(&self, known: &[StatusHash]) -> Vec<String> {
+    /// Marks what has to be reported again: everything, or what the server knows otherwise. Answers the ids. A question that was
+    /// solicited comes from a server that has been there for a while: a report that is on its way reaches it, and is the answer.
+    pub(super) fn report_again(&self, known: &[StatusHash], is_solicited: bool) -> Vec<String> {
         let known: HashMap<_, _> =
             known.iter().map(|entry| (entry.resource_id.as_str(), entry.status_hash.as_str())).collect();
         let mut all = self.lock();
@@ -204,6 +213,9 @@ impl Works {
             .map(|held| {
                 held.reported = None;
                 held.report_as = Action::ResyncResponse;
+                if !is_solicited {
+                    held.asked += 1;
+                }
                 held.id.clone()
             })
             .collect()
@@ -296,6 +308,7 @@ impl Held {
             reported: None,
             on_disk: None,
             report_as: Action::Update,
+            asked: 0,
             source: event.source.clone(),
             tracing: event.text(extension::LOG_TRACING).unwrap_or_else(|| "{}".to_owned()),
             correlation: event.text(extension::CORRELATION_ID),
@@ -367,6 +380,7 @@ impl Held {
             reported: document.reported,
             on_disk: None,
             report_as: Action::Update,
+            asked: 0,
             source: document.source,
             tracing: document.tracing,
             correlation: document.correlation,
@@ -538,7 +552,7 @@ mod tests {
         );
         status.conditions.push(applied);
         works.observed(&works.get("r").unwrap(), &status);
-        works.reported("r", 1, &status);
+        works.reported(&works.get("r").unwrap(), &status);
         works.take(&order(2)).unwrap();
         let held = works.get("r").unwrap();
         let document = serde_json::to_string(&held.to_document("7".to_owned())).unwrap();
@@ -563,15 +577,46 @@ mod tests {
         let works = Works::new(Metrics::default());
         works.take(&order(1)).unwrap();
         let status = ManifestWorkStatus::default();
-        works.reported("r", 1, &status);
+        works.reported(&works.get("r").unwrap(), &status);
         assert!(!works.get("r").unwrap().is_news(&status));
         let hash = |text: String| [StatusHash { resource_id: "r".to_owned(), status_hash: text }];
         let present = status_hash(&BundleStatus::from(status.clone()));
-        assert_eq!(works.report_again(&hash(present)), Vec::<String>::new());
+        assert_eq!(works.report_again(&hash(present), true), Vec::<String>::new());
         let other = [StatusHash { resource_id: "other".to_owned(), status_hash: String::new() }];
-        assert_eq!(works.report_again(&other), Vec::<String>::new(), "what is not listed is not asked for");
-        assert_eq!(works.report_again(&hash("other".to_owned())), ["r"]);
+        assert_eq!(
+            works.report_again(&other, true),
+            Vec::<String>::new(),
+            "what is not listed is not asked for"
+        );
+        assert_eq!(works.report_again(&hash("other".to_owned()), true), ["r"]);
         assert!(works.get("r").unwrap().is_news(&status));
-        assert_eq!(works.report_again(&[]), ["r"]);
+        assert_eq!(works.report_again(&[], true), ["r"]);
+    }
+
+    /// The server has come back while a report was on its way: it may have come too late to hear that one.
+    #[test]
+    fn report_that_was_on_its_way_when_the_server_asked_is_no_answer() {
+        let works = Works::new(Metrics::default());
+        works.take(&order(1)).unwrap();
+        let status = ManifestWorkStatus::default();
+        let seen = works.get("r").unwrap();
+        assert_eq!(works.report_again(&[], false), ["r"]);
+        works.reported(&seen, &status);
+        let again = works.get("r").unwrap();
+        assert!(again.is_news(&status));
+        assert_eq!(again.report_as, Action::ResyncResponse);
+        works.reported(&again, &status);
+        assert!(!works.get("r").unwrap().is_news(&status), "this one is");
+    }
+
+    #[test]
+    fn report_that_was_on_its_way_when_the_server_answered_with_a_question_is_the_answer() {
+        let works = Works::new(Metrics::default());
+        works.take(&order(1)).unwrap();
+        let status = ManifestWorkStatus::default();
+        let seen = works.get("r").unwrap();
+        assert_eq!(works.report_again(&[], true), ["r"]);
+        works.reported(&seen, &status);
+        assert!(!works.get("r").unwrap().is_news(&status));
     }
 }

@@ -9,11 +9,13 @@ use pilothouse_runtime::{Clock, Controller, OnExit, Shutdown, Tasks};
 use pilothouse_store::Store;
 use pilothouse_work::{Engine, Hub};
 use prometheus_client::registry::Registry;
+use tokio::sync::Notify;
 use tracing::info;
 
 use crate::agent::held::Works;
 use crate::agent::metrics::Metrics;
 use crate::agent::orders::Orders;
+use crate::agent::questions::Questions;
 use crate::agent::saved::Saved;
 use crate::agent::works::Applying;
 use crate::agent::{Config, Error};
@@ -127,7 +129,20 @@ impl Service {
         let controller = Controller::new("works", applying, options);
         let handle = handle.get_or_init(|| controller.handle()).clone();
         controller.spawn(&tasks);
-        let orders = Orders { works, engine, link, handle, clock, consumer, source_id, agent_id, metrics };
+        let wanted = Arc::new(Notify::new());
+        let orders = Orders {
+            works: works.clone(),
+            handle,
+            consumer: consumer.clone(),
+            questions: wanted.clone(),
+            metrics,
+        };
+        let questions = Questions { works, engine, link, clock, consumer, source_id, agent_id, wanted };
+        let until = shutdown.clone();
+        tasks.spawn("questions", OnExit::StopProcess, async move {
+            questions.run(until).await;
+            Ok(())
+        });
         let until = shutdown.clone();
         tasks.spawn("orders", OnExit::StopProcess, async move {
             orders.run(happenings, until).await;

@@ -152,7 +152,7 @@ impl Applying {
         match sent {
             Ok(()) => {
                 fault::point("maestro-agent.report.after");
-                self.works.reported(&held.id, held.generation, status);
+                self.works.reported(held, status);
                 self.metrics.reports.inc();
                 info!(
                     resource = held.id,

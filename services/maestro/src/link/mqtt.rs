@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use pilothouse_maestro_api::CloudEvent;
 use pilothouse_runtime::{Chain, Clock, OnExit, Policy, Tasks};
-use rumqttc::mqttbytes::v5::SubscribeReasonCode;
+use rumqttc::mqttbytes::v5::{PubAckReason, SubscribeReasonCode};
 use rumqttc::{
     AckMode, AsyncClient, Event, MqttOptions, NetworkOptions, Packet, PublishOptions, PublishProperties,
     PublishResult, QoS, TlsConfiguration, Transport,
@@ -96,6 +96,15 @@ impl Session {
             notice.wait_async().await.map_err(|_| unacknowledged())
         };
         match tokio::time::timeout(ACKNOWLEDGEMENT, send).await.map_err(|_| unacknowledged())?? {
+            // It has no room now; that passes.
+            PublishResult::Qos1(answer)
+                if matches!(
+                    answer.reason,
+                    PubAckReason::QuotaExceeded | PubAckReason::PacketIdentifierInUse
+                ) =>
+            {
+                Err(unacknowledged())
+            }
             PublishResult::Qos1(answer) if answer.reason as u8 >= 0x80 => {
                 Err(LinkError::Refused { topic, reason: format!("{:?}", answer.reason) })
             }

@@ -20,6 +20,7 @@ pub(super) struct Metrics {
     pub(super) subscriptions: Gauge,
     pub(super) agents: Gauge,
     pub(super) waiting: Gauge,
+    pub(super) put_off: Counter,
     pub(super) resync_seconds: Histogram,
     pub(super) first_status_seconds: Histogram,
     pub(super) status_seconds: Histogram,
@@ -112,6 +113,7 @@ impl Metrics {
             subscriptions: Gauge::default(),
             agents: Gauge::default(),
             waiting: Gauge::default(),
+            put_off: Counter::default(),
             resync_seconds: histogram(),
             first_status_seconds: histogram(),
             status_seconds: histogram(),
@@ -132,6 +134,11 @@ impl Metrics {
             "workqueue_depth",
             "Bundles that have to be sent and have not been yet",
             all.waiting,
+        );
+        registry.register(
+            "put_off",
+            "Attempts in vain to deal with what an agent said, each of which is followed by another",
+            all.put_off,
         );
         registry.register("cloudevents_sent", "Events that were sent to agents", all.sent);
         registry.register("cloudevents_received", "Events that agents sent", all.received);

@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::sync::Arc;
 use std::time::Duration;
 
 use pilothouse_maestro_api::{Action, BundleStatus, CloudEvent, InvalidEvent, Subresource, extension};
@@ -16,10 +17,12 @@ use tracing::{debug, info, warn};
 
 use crate::link::{Arrival, Declined, Happening};
 use crate::sequence::SequenceId;
+use crate::server::again::{About, Again, is_of_the_moment};
 use crate::server::error::Refusal;
+use crate::server::in_hand::InHand;
 use crate::server::metrics::{Half, Metrics, Outcome};
 use crate::server::records::{Records, Resource};
-use crate::server::resync::Resync;
+use crate::server::resync::{Answer, Resync, Round};
 use crate::server::share::Share;
 use crate::server::stored_event::StoredEvent;
 
@@ -29,6 +32,9 @@ const ATTEMPTS: usize = 10;
 const LANES: usize = 16;
 /// Statuses that wait in one lane.
 const WAITING: usize = 64;
+/// How long nobody is asked again for what may have been left out: to be asked is work for every agent, and to be told for the
+/// store, which was slow before.
+const BETWEEN_QUESTIONS: Duration = Duration::from_secs(60);
 /// How long a question is remembered that could not be answered here: longer than it takes to miss another replica.
 const REMEMBERED: Duration = Duration::from_secs(30);
 
@@ -39,11 +45,13 @@ pub(super) struct Reports {
     pub(super) source_id: String,
     pub(super) metrics: Metrics,
     pub(super) resync: Resync,
+    pub(super) again: Again,
     pub(super) tasks: Tasks,
     pub(super) share: Share,
     /// Every replica hears everything.
     pub(super) is_broadcast: bool,
     pub(super) outbox: pilothouse_runtime::reconcile::Handle<String>,
+    pub(super) in_hand: InHand,
 }
 
 /// Questions that were other replicas' to answer, or of agents that cannot be told yet; the last of each consumer.
@@ -54,6 +62,7 @@ impl Reports {
     pub(super) async fn run(self, mut happenings: mpsc::Receiver<Happening>) {
         let shutdown = self.tasks.shutdown().clone();
         let lanes: Vec<_> = (0..LANES).map(|_| self.lane()).collect();
+        self.tasks.spawn("left out", OnExit::StopProcess, self.clone().ask_for_what_was_left_out());
         let mut unanswered = Unanswered::new();
         let mut share = self.share.clone();
         loop {
@@ -69,7 +78,7 @@ impl Reports {
                 None => return,
                 Some(Happening::Connected) => {
                     self.outbox.wake_all();
-                    self.resync(|resync| async move { resync.ask_all().await });
+                    self.ask_all();
                 }
                 // What waits for it can be sent. Of all that waits, the outbox goes through what it can send; however many
                 // agents come while it does, it does so once more.
@@ -96,12 +105,57 @@ impl Reports {
         arrivals_tx
     }
 
+    /// Whenever that may be the case, until shutdown.
+    async fn ask_for_what_was_left_out(self) -> Result<(), TaskError> {
+        let shutdown = self.tasks.shutdown();
+        loop {
+            tokio::select! {
+                () = shutdown.requested() => return Ok(()),
+                () = self.in_hand.may_lack_some() => self.ask_all(),
+            }
+            tokio::select! {
+                () = shutdown.requested() => return Ok(()),
+                () = tokio::time::sleep(BETWEEN_QUESTIONS) => {}
+            }
+        }
+    }
+
     /// Not in the caller's task: a full answer takes a while, and other agents would wait for it.
-    fn resync<F>(&self, work: impl FnOnce(Resync) -> F)
+    fn resync<F>(&self, about: About, work: impl Fn(Resync) -> F + Send + 'static)
     where
         F: Future<Output = Result<(), TaskError>> + Send + 'static,
     {
-        self.tasks.spawn("resync", OnExit::LogError, work(self.resync.clone()));
+        let (again, resync) = (self.again.clone(), self.resync.clone());
+        self.tasks.spawn("resync", OnExit::LogError, async move {
+            again.insist(about, move || work(resync.clone())).await
+        });
+    }
+
+    fn ask_all(&self) {
+        let round = Arc::new(Round::default());
+        self.resync(About::Statuses, move |resync| {
+            let round = round.clone();
+            async move { resync.ask_all(&round).await }
+        });
+    }
+
+    fn answer(&self, consumer: String, question: CloudEvent) {
+        let mut hasher = DefaultHasher::new();
+        question.data.hash(&mut hasher);
+        let about = About::Question { consumer, words: hasher.finish() };
+        let (question, answer) = (Arc::new(question), Arc::new(Answer::default()));
+        self.resync(about, move |resync| {
+            let (question, answer) = (question.clone(), answer.clone());
+            async move { resync.answer(&question, &answer).await }
+        });
+    }
+
+    fn take_back(&self, consumer: String, id: String, version: i32) {
+        let about = About::Removal { consumer: consumer.clone(), id: id.clone() };
+        self.resync(about, move |resync| {
+            let (consumer, id) = (consumer.clone(), id.clone());
+            async move { resync.take_back(&consumer, &id, version).await }
+        });
     }
 
     /// An agent may have asked before it could be answered: it calls twice, once to ask and once to be told, and nothing says
@@ -109,7 +163,7 @@ impl Reports {
     fn answer_one_that_has_come(&self, consumer: &str, unanswered: &mut Unanswered) {
         let question = unanswered.remove(consumer).filter(|(at, _)| at.elapsed() < REMEMBERED);
         if let Some((_, question)) = question {
-            self.resync(|resync| async move { resync.answer(&question).await });
+            self.answer(consumer.to_owned(), question);
         }
     }
 
@@ -117,11 +171,11 @@ impl Reports {
     fn share_changed(&self, unanswered: &mut Unanswered) {
         self.outbox.wake_all();
         let ours = unanswered.extract_if(|consumer, _| self.share.has(consumer));
-        for (_, (_, question)) in ours.filter(|(_, (at, _))| at.elapsed() < REMEMBERED) {
-            self.resync(|resync| async move { resync.answer(&question).await });
+        for (consumer, (_, question)) in ours.filter(|(_, (at, _))| at.elapsed() < REMEMBERED) {
+            self.answer(consumer, question);
         }
         if self.is_broadcast {
-            self.resync(|resync| async move { resync.ask_all().await });
+            self.ask_all();
         }
     }
 
@@ -148,7 +202,7 @@ impl Reports {
                     unanswered.retain(|_, (at, _)| at.elapsed() < REMEMBERED);
                     unanswered.insert(consumer, (Instant::now(), event));
                 } else {
-                    self.resync(|resync| async move { resync.answer(&event).await });
+                    self.answer(consumer, event);
                 }
                 arrival.acknowledge().await;
             }
@@ -157,6 +211,7 @@ impl Reports {
                 let mut hasher = DefaultHasher::new();
                 arrival.event.text(extension::RESOURCE_ID).hash(&mut hasher);
                 let lane = usize::try_from(hasher.finish() % LANES as u64).unwrap_or_default();
+                self.in_hand.add();
                 // A lane ends only after this task.
                 let _ = lanes[lane].send(arrival).await;
             }
@@ -169,14 +224,18 @@ impl Reports {
 
     async fn report(&self, arrival: Arrival) {
         let begun = Instant::now();
-        let outcome = match arrival.is_answered() {
+        let is_answered = arrival.is_answered();
+        let outcome = match is_answered {
             true => self.status(arrival.event.clone()).await,
             false => match self.status_in_the_end(&arrival.event).await {
                 Some(outcome) => outcome,
-                // It is not acknowledged, and whoever comes next asks for what was missed.
+                // It is not acknowledged, and whoever comes next asks for what was missed; it stays in hand, so that nobody is
+                // asked on the way out.
                 None => return,
             },
         };
+        // Who hears what became of a status says it again himself.
+        let held_up = if is_answered { Duration::ZERO } else { begun.elapsed() };
         match outcome {
             Ok(outcome) => {
                 self.metrics.report(outcome);
@@ -195,6 +254,7 @@ impl Reports {
                 arrival.decline(Declined::Invalid(error.to_string())).await;
             }
         }
+        self.in_hand.remove(held_up);
     }
 
     /// Deals with a status whose sender cannot be told that it should try again, and would not by itself: tries until the
@@ -206,6 +266,7 @@ impl Reports {
             match self.status(event.clone()).await {
                 Err(error) if may_pass(&error) => {
                     warn!(error = %Chain(&error), "could not store a status; it is tried again");
+                    self.metrics.put_off.inc();
                 }
                 outcome => return Some(outcome),
             }
@@ -228,7 +289,7 @@ impl Reports {
             let Some((document, mut resource)) = self.records.resource(&id).await? else {
                 debug!(resource = id, consumer, "a status of an unknown bundle");
                 if !status.is_deleted() {
-                    self.resync(|resync| async move { resync.take_back(&consumer, &id, version).await });
+                    self.take_back(consumer, id, version);
                 }
                 return Ok(Outcome::Unknown);
             };
@@ -283,7 +344,7 @@ impl Reports {
 /// Whether what came to nothing now may come about later. Dealing with a status twice does nothing.
 fn may_pass(refusal: &Refusal) -> bool {
     match refusal {
-        Refusal::Store(error) => error.is_retryable() || matches!(error, StoreError::Uncertain { .. }),
+        Refusal::Store(error) => is_of_the_moment(error),
         Refusal::Conflict(_) => true,
         _ => false,
     }
@@ -312,129 +373,4 @@ fn is_news(resource: &Resource, event: &CloudEvent, version: i32) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use jiff::Timestamp;
-    use pilothouse_maestro_api::EventType;
-    use pilothouse_runtime::{Controller, Shutdown, reconcile};
-    use pilothouse_store::{Keyring, Location, Options, Store};
-    use prometheus_client::registry::Registry;
-    use serde_json::json;
-
-    use super::*;
-    use crate::link::Link;
-    use crate::server::accepted::Accepted;
-    use crate::server::outbox::Outbox;
-
-    async fn reports(link: &Link) -> Reports {
-        let catalog = crate::server::records::catalog();
-        let options = Options {
-            keyring: Some(Keyring::ephemeral().unwrap()),
-            ..Options::new(Location::memory(), catalog, Shutdown::new())
-        };
-        let records = Records::try_new(Store::open(options).await.unwrap()).unwrap();
-        let (clock, source_id) = (Clock::system(), "maestro".to_owned());
-        let metrics = Metrics::register(&mut Registry::default());
-        let outbox = Outbox {
-            records: records.clone(),
-            link: link.clone(),
-            share: Share::All,
-            clock: clock.clone(),
-            source_id: source_id.clone(),
-            metrics: metrics.clone(),
-            accepted: Accepted::default(),
-        };
-        let resync = Resync {
-            records: records.clone(),
-            link: link.clone(),
-            clock: clock.clone(),
-            source_id: source_id.clone(),
-            share: Share::All,
-            metrics: metrics.clone(),
-        };
-        Reports {
-            records,
-            clock,
-            source_id,
-            metrics,
-            resync,
-            tasks: Tasks::new("reports", Shutdown::new()),
-            share: Share::All,
-            is_broadcast: false,
-            outbox: Controller::new("outbox", outbox, reconcile::Options::default()).handle(),
-        }
-    }
-
-    #[tokio::test]
-    async fn agent_that_asks_before_it_can_be_told_is_answered_when_it_can() {
-        let (link, agents, happenings) = Link::to_agents();
-        let reports = reports(&link).await;
-        let payload = json!({"specversion": "1.0", "id": "1", "source": "cs", "type": "t",
-            "data": {"manifests": [1]}});
-        let resource = Resource {
-            id: "r".into(),
-            name: "r".into(),
-            source: "cs".into(),
-            consumer_name: "c1".into(),
-            version: 1,
-            created_at: Timestamp::UNIX_EPOCH,
-            updated_at: Timestamp::UNIX_EPOCH,
-            deleted_at: None,
-            payload: payload.into(),
-            status: None,
-        };
-        reports.records.write(&resource, Precondition::Absent).await.unwrap();
-        let tasks = reports.tasks.clone();
-        tasks.spawn("reports", OnExit::LogError, async move {
-            reports.run(happenings).await;
-            Ok(())
-        });
-        let kind = EventType::new(Subresource::Spec, Action::ResyncRequest);
-        let question = CloudEvent::new("agent", &kind, Timestamp::UNIX_EPOCH)
-            .with(extension::CLUSTER_NAME, "c1")
-            .with(extension::ORIGINAL_SOURCE, "")
-            .with_data(r#"{"resourceVersions":[]}"#);
-        agents.arrived(question).await.unwrap();
-        // Time for an answer that would be in vain.
-        for _ in 0..100 {
-            tokio::task::yield_now().await;
-        }
-        let mut seat = agents.join("c1".to_owned()).await;
-        let told = tokio::time::timeout(Duration::from_secs(60), seat.queue.recv()).await;
-        let told = told.expect("an answer").unwrap();
-        assert_eq!(told.text(extension::RESOURCE_ID).as_deref(), Some("r"));
-    }
-
-    #[test]
-    fn only_later_statuses_of_the_present_version_are_news() {
-        let mut resource = Resource {
-            id: "r".into(),
-            name: "r".into(),
-            source: "cs".into(),
-            consumer_name: "c1".into(),
-            version: 2,
-            created_at: Timestamp::UNIX_EPOCH,
-            updated_at: Timestamp::UNIX_EPOCH,
-            deleted_at: None,
-            payload: json!({}).into(),
-            status: None,
-        };
-        let event = |sequence: u64| {
-            CloudEvent::new(
-                "agent",
-                &EventType::new(Subresource::Status, Action::Update),
-                Timestamp::UNIX_EPOCH,
-            )
-            .with(extension::SEQUENCE_ID, (sequence << 22 | 1 << 12).to_string())
-        };
-        assert!(is_news(&resource, &event(1), 2), "the first one is");
-        assert!(!is_news(&resource, &event(1), 1), "one of an older version is not");
-        resource.status =
-            Some(json!({"resourceversion": "2", "sequenceid": (5_u64 << 22 | 1 << 12).to_string()}).into());
-        assert!(is_news(&resource, &event(6), 2));
-        assert!(!is_news(&resource, &event(5), 2), "the same again is not");
-        assert!(!is_news(&resource, &event(4), 2));
-        resource.status =
-            Some(json!({"resourceversion": 1, "sequenceid": (9_u64 << 22 | 1 << 12).to_string()}).into());
-        assert!(is_news(&resource, &event(4), 2), "the first of a new version is");
-    }
-}
+mod tests;

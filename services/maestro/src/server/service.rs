@@ -12,6 +12,7 @@ use tracing::info;
 use crate::link::{BrokerKind, Happening, Link};
 use crate::server::accepted::Accepted;
 use crate::server::access::Access;
+use crate::server::again::Again;
 use crate::server::agents::AgentCalls;
 use crate::server::bundle::Bundles;
 use crate::server::grpc::{Calls, CloudEventService, MESSAGE_LIMIT};
@@ -186,10 +187,12 @@ impl Service {
             source_id: config.source_id.clone(),
             metrics: metrics.clone(),
             resync,
+            again: Again::new(shutdown.clone(), metrics.clone()),
             tasks: tasks.clone(),
             is_broadcast: config.shared_group.is_none() && matches!(share, Share::Of { .. }),
             share,
             outbox: controller,
+            in_hand: Default::default(),
         };
         tasks.spawn("reports", OnExit::StopProcess, async move {
             reports.run(happenings).await;

@@ -3,9 +3,11 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
 mod access;
+mod away;
 mod cluster;
 mod dialled;
 mod faults;
+mod feedback;
 mod flow;
 mod fuzz;
 mod killed;

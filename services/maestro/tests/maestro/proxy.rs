@@ -36,6 +36,8 @@ struct Faults {
     counts: Arc<[AtomicU64; 3]>,
     /// Nothing gets through, and nobody is told.
     silent: watch::Sender<bool>,
+    /// Nobody gets in, and who is in is thrown out.
+    closed: watch::Sender<bool>,
 }
 
 /// The proxy; it ends when dropped.
@@ -56,6 +58,7 @@ impl Proxy {
             dice: Arc::new(AtomicU64::new(seed)),
             counts: Arc::default(),
             silent: watch::Sender::new(false),
+            closed: watch::Sender::new(false),
         };
         let shutdown = Shutdown::new();
         let tasks = Tasks::new("proxy", shutdown.clone());
@@ -68,8 +71,11 @@ impl Proxy {
                 };
                 let (faults, until) = (road.clone(), until.clone());
                 own.spawn("road", OnExit::Expendable, async move {
+                    let mut closed = faults.closed.subscribe();
                     tokio::select! {
+                        biased;
                         () = until.requested() => {}
+                        _ = closed.wait_for(|closed| *closed) => {}
                         () = carry(client, broker, &faults) => {}
                     }
                     Ok(())
@@ -87,6 +93,11 @@ impl Proxy {
     /// From now on nothing gets through, though connections stand, until it may again.
     pub(crate) fn silence(&self, is_silent: bool) {
         self.faults.silent.send_replace(is_silent);
+    }
+
+    /// From now on nobody gets through, and connections break, until they may again.
+    pub(crate) fn close(&self, is_closed: bool) {
+        self.faults.closed.send_replace(is_closed);
     }
 
     /// How many messages came twice, late, and not at all.

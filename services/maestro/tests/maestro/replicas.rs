@@ -41,7 +41,7 @@ async fn until_replicas(server: &Server, count: usize) {
 }
 
 /// A number that a replica tells about itself.
-fn number(server: &Server, line: &str) -> u64 {
+pub(crate) fn number(server: &Server, line: &str) -> u64 {
     let mut text = String::new();
     prometheus_client::encoding::text::encode(&mut text, &server.inside.as_ref().unwrap().registry).unwrap();
     let value = text.lines().find_map(|found| found.strip_prefix(line)?.trim().parse().ok());

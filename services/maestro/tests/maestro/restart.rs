@@ -62,7 +62,7 @@ impl Lasting {
 }
 
 /// Says in the agent's name that a bundle is gone.
-async fn tell_that_it_is_gone(port: u16, id: &str) {
+pub(crate) async fn tell_that_it_is_gone(port: u16, id: &str) {
     let kind = EventType::new(Subresource::Status, Action::Update);
     let conditions = json!([{"type": "Deleted", "status": "True", "reason": "ManifestsDeleted", "message": "",
         "lastTransitionTime": "2026-01-02T03:04:05Z"}]);

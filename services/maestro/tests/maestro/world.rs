@@ -20,6 +20,8 @@ use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
 
 use crate::cluster::{Cluster, PATIENCE};
+use crate::packets::Recorder;
+use crate::replicas::number;
 
 pub(crate) const CONSUMER: &str = "local-cluster";
 pub(crate) const SOURCE: &str = "cs";
@@ -119,6 +121,20 @@ impl World {
         let cluster = Cluster::start().await;
         let server = broker.server(folder).await;
         let agent = Some(broker.agent(&cluster).await);
+        Self { cluster, broker, agent, server }
+    }
+
+    /// With an agent that comes when the server has already asked who is there, and that has been answered. From then on neither
+    /// has anything to ask, and every report is news.
+    pub(crate) async fn acquainted(broker: BrokerPart, server: Server, recorder: &mut Recorder) -> Self {
+        recorder.find(&("question of the server", "status.resync_request", |_| true)).await;
+        let cluster = Cluster::start().await;
+        let agent = Some(broker.agent(&cluster).await);
+        eventually("the agent was answered", PATIENCE, || async {
+            let answers = number(&server, "resources_spec_resync_duration_seconds_count ");
+            if answers == 1 { Ok(()) } else { Err(answers) }
+        })
+        .await;
         Self { cluster, broker, agent, server }
     }
 
