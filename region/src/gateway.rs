@@ -1,4 +1,4 @@
-//! A region's gateway, and which management clusters a gateway follows.
+//! A region's gateway.
 //!
 //! It is configured as one that runs alone is, by the part `[service]` of the same file; except for where it listens for
 //! everybody, which is one of the region's ports, and for a door of the region's own.
@@ -7,8 +7,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use pilothouse_gateway::{Dial, Direct, ManagementCluster, Reach, Reloader};
-use pilothouse_http::{Health, Verdict};
+use pilothouse_gateway::{Reach, Reloader};
 use pilothouse_kubelet_api::Dialer;
 use pilothouse_runtime::Chain;
 use pilothouse_runtime::config::{Error as ConfigError, Sources};
@@ -16,8 +15,6 @@ use prometheus_client::registry::Registry;
 use serde::Deserialize;
 
 use crate::error::Error;
-use crate::kubernetes::ClientError;
-use crate::operators::Management;
 use crate::ports::loopback;
 use crate::region::Site;
 
@@ -57,14 +54,13 @@ impl Site {
     ) -> Result<Option<SocketAddr>, Error> {
         let file = self.config.gateway.clone();
         let config = arranged(file.as_ref().map(|file| file.config.clone()), self.ports.gateway);
-        let mut management = vec![pilothouse_gateway::Management {
+        let management = pilothouse_gateway::Management {
             name: pilothouse_gateway::MANAGEMENT.to_owned(),
             client: self.client("gateway").await?,
             dialer: Arc::new(dialer),
-        }];
-        management.extend(follow(&config.management_clusters, &self.health).await?);
+        };
         let deps = pilothouse_gateway::Deps {
-            management,
+            management: vec![management],
             clock: self.clock.clone(),
             health: self.health.clone(),
             registry,
@@ -95,39 +91,9 @@ fn arranged(config: Option<pilothouse_gateway::Config>, port: u16) -> pilothouse
     config
 }
 
-/// The ways to further management clusters, each of which has the health page say whether it answers. It need not answer now:
-/// the others' clusters are served all the same.
-///
-/// # Errors
-///
-/// If a kubeconfig is missing or not understood.
-pub async fn follow(
-    clusters: &[ManagementCluster],
-    health: &Health,
-) -> Result<Vec<pilothouse_gateway::Management>, ClientError> {
-    let mut followed = Vec::new();
-    for ManagementCluster { name, kubeconfig, node_socket } in clusters {
-        let management = Management::connect(Some(kubeconfig)).await?;
-        management.reachability().report(health, &format!("management-{name}"), Verdict::warning);
-        let (client, dialer) = (management.client(), dialer(node_socket.as_ref()));
-        followed.push(pilothouse_gateway::Management { name: name.clone(), client, dialer });
-    }
-    Ok(followed)
-}
-
-/// The way to pods: through this socket of a node of ours, or directly.
-pub fn dialer(node_socket: Option<&PathBuf>) -> Arc<dyn Dial> {
-    match node_socket {
-        Some(socket) => Arc::new(Dialer::new(socket.clone())),
-        None => Arc::new(Direct),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::fs;
-
-    use pilothouse_runtime::Shutdown;
 
     use super::*;
 
@@ -148,24 +114,5 @@ mod tests {
         fs::write(&path, "[metrics]\naddress = \"127.0.0.1:0\"\n").unwrap();
         let error = Chain(&GatewayFile::read(&path).unwrap_err()).to_string();
         assert!(error.contains("`metrics`"), "{error}");
-    }
-
-    #[tokio::test]
-    async fn further_management_cluster_that_does_not_answer_is_seen_to_be_lost() {
-        let folder = tempfile::tempdir().unwrap();
-        let kubeconfig = folder.path().join("west.kubeconfig");
-        let text = "{apiVersion: v1, kind: Config, current-context: west, \
-             clusters: [{name: west, cluster: {server: 'http://127.0.0.1:1'}}], \
-             contexts: [{name: west, context: {cluster: west, user: west}}], users: [{name: west, user: {}}]}";
-        fs::write(&kubeconfig, text).unwrap();
-        let health = Health::new(Shutdown::new());
-        let cluster = ManagementCluster { name: "west".to_owned(), kubeconfig, node_socket: None };
-        let followed = follow(&[cluster], &health).await.unwrap();
-        assert_eq!(followed[0].name, "west");
-        followed[0].client.apiserver_version().await.unwrap_err();
-        let verdict = health.verdict("management-west").unwrap();
-        // The others' clusters are served.
-        assert!(verdict.is_ready() && verdict.to_string().starts_with("[!]"), "{verdict}");
-        assert!(verdict.detail().contains("does not answer"), "{verdict}");
     }
 }

@@ -8,13 +8,15 @@ use std::time::Duration;
 
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
+use pilothouse_http::{Health, Verdict};
+use pilothouse_informer::Reachability;
 use pilothouse_mce::Presence;
 use pilothouse_runtime::{Clock, OnExit, Tasks};
 
 use crate::error::Error;
 use crate::kubernetes::ClientError;
 use crate::management;
-use crate::reachability::Reachability;
+use crate::reachability;
 
 /// How long a connection to the API server may take.
 const CONNECT: Duration = Duration::from_secs(30);
@@ -58,9 +60,9 @@ impl Management {
         self.client.clone()
     }
 
-    /// Whether it answers.
-    pub fn reachability(&self) -> &Reachability {
-        &self.reachability
+    /// Has a page of health say whether it answers, and how bad it is if it does not.
+    pub fn report(&self, health: &Health, check: &str, without: fn(String) -> Verdict) {
+        reachability::report(&self.reachability, health, check, without);
     }
 
     /// Its API server, as this process reaches it.

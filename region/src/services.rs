@@ -12,10 +12,12 @@ use std::time::Duration;
 use pilothouse_access::LocalIssuer;
 use pilothouse_broker::Authorizer;
 use pilothouse_http::{Client as HttpClient, ClientBuilder, ListenerConfig, Verdict};
+use pilothouse_informer::Reachability;
 use pilothouse_kubelet_api::Dialer;
 use pilothouse_maestro::BrokerConfig;
 use pilothouse_maestro_api::{RestClient, SourceClient};
 use pilothouse_mce::Presence;
+use pilothouse_records::Records;
 use prometheus_client::registry::Registry;
 use tokio::sync::Notify;
 use url::Url;
@@ -25,7 +27,7 @@ use crate::error::Error;
 use crate::kubeconfig_files::KubeconfigFiles;
 use crate::names::CloudNames;
 use crate::ports::loopback;
-use crate::reachability::Reachability;
+use crate::reachability;
 use crate::region::Site;
 use crate::residents;
 
@@ -37,8 +39,12 @@ const CONSUMER: &str = "local-cluster";
 const REPLICA: &str = "region";
 
 impl Site {
-    /// Builds every service, which takes its port, and runs it.
-    pub(crate) async fn start_services(&self, registry: &mut Registry, dialer: Dialer) -> Result<(), Error> {
+    /// Builds every service, which takes its port, and runs it. Answers what the resource provider writes down.
+    pub(crate) async fn start_services(
+        &self,
+        registry: &mut Registry,
+        dialer: Dialer,
+    ) -> Result<Records, Error> {
         let internal = self.start_gateway(registry, dialer).await?;
         self.start_hypershift(registry, internal).await?;
         self.start_virt().await?;
@@ -198,7 +204,7 @@ impl Site {
     /// A client of the management cluster that has the region's health say whether it is answered.
     async fn reporting_client(&self, part: &str, check: &str) -> Result<kube::Client, Error> {
         let reachability = Reachability::default();
-        reachability.report(&self.health, check, Verdict::failed);
+        reachability::report(&reachability, &self.health, check, Verdict::failed);
         Ok(reachability.of_part(self.client(part).await?))
     }
 
@@ -243,7 +249,7 @@ impl Site {
     }
 
     /// Frontend and backend, which share their records.
-    async fn start_resource_provider(&self, registry: &mut Registry) -> Result<(), Error> {
+    async fn start_resource_provider(&self, registry: &mut Registry) -> Result<Records, Error> {
         use pilothouse_clusters_service_api::Client;
         const NAME: &str = "the resource provider";
         let catalog = pilothouse_records::catalog().map_err(failed(NAME))?;
@@ -268,7 +274,7 @@ impl Site {
 
         let config = self.frontend()?;
         let deps = pilothouse_frontend::Deps {
-            store,
+            store: store.clone(),
             clusters_service: client("the frontend")?,
             clock: self.clock.clone(),
             health: self.health.clone(),
@@ -277,7 +283,7 @@ impl Site {
         let built = pilothouse_frontend::Service::build(config, deps).await;
         let service = built.map_err(failed("the frontend"))?;
         self.parts.run("frontend", |shutdown| async move { Ok(service.run(shutdown).await?) });
-        Ok(())
+        Ok(Records::new(store))
     }
 
     /// Removes the kubeconfig files of clusters that are gone.

@@ -49,6 +49,11 @@ impl Health {
         self.checks.write().unwrap_or_else(PoisonError::into_inner).insert(name.into(), Arc::new(check));
     }
 
+    /// Takes a check away: there is nothing any more that it could say something about.
+    pub fn withdraw(&self, name: &str) {
+        self.checks.write().unwrap_or_else(PoisonError::into_inner).remove(name);
+    }
+
     /// Runs one check; `None` if there is none by that name.
     pub fn verdict(&self, name: &str) -> Option<Verdict> {
         let check = self.checks.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned();

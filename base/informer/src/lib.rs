@@ -14,6 +14,7 @@
 //!   series is logged.
 //!
 //! * **A connection carries many watches.** A [`client`] made here opens as few as the server allows.
+//! * **Whether anybody answers is known to whoever asks.** A [`Reachability`] makes clients that take note of it.
 //!
 //! # Tasks
 //!
@@ -22,10 +23,12 @@
 mod connection;
 mod informer;
 mod key;
+mod reachability;
 
 pub use self::connection::{ConnectionError, Requests, Streamed, client, connector, requests};
 pub use self::informer::{Builder, Informer};
 pub use self::key::ObjectKey;
+pub use self::reachability::Reachability;
 
 #[doc(no_inline)]
 pub use kube::runtime::watcher;

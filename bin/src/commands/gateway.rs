@@ -3,8 +3,9 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::anyhow;
-use pilothouse_gateway::{Config, Deps, MANAGEMENT, Management as Followed, Reloader, Service};
+use pilothouse_gateway::{
+    Config, Deps, Error, MANAGEMENT, Management as Followed, Reloader, Service, dialer,
+};
 use pilothouse_http::Verdict;
 
 use super::operator::{self, OperatorArgs, Site};
@@ -33,7 +34,7 @@ impl Args {
     ///
     /// If it cannot be started.
     pub fn run(&self, output: &mut Output) -> Result<ExitCode, Failure> {
-        let dialer = pilothouse_region::dialer(self.node_socket.as_ref());
+        let dialer = dialer(self.node_socket.as_deref());
         let arguments = self.operator.config.clone();
         operator::run(
             "gateway",
@@ -43,16 +44,16 @@ impl Args {
                 let Site { management, clock, health, registry, tasks } = site;
                 // Hosted clusters that it knows of are reached as before.
                 operator::report(&health, &management, Verdict::warning);
-                let mut followed =
-                    vec![Followed { name: MANAGEMENT.to_owned(), client: management.client(), dialer }];
-                let further = pilothouse_region::follow(&config.management_clusters, &health).await;
-                followed.extend(further.map_err(|error| anyhow!(error)).hint(
-                    "`service.management_clusters` of the configuration names a kubeconfig; does `kubectl` work with that?",
-                )?);
-                let deps = Deps { management: followed, clock, health: health.clone(), registry };
-                let service = Service::build(config.clone(), deps)
-                    .await
-                    .hint("`service.listen` of the configuration is another; port 0 takes a free one")?;
+                let followed = Followed { name: MANAGEMENT.to_owned(), client: management.client(), dialer };
+                let deps = Deps { management: vec![followed], clock, health: health.clone(), registry };
+                let built = Service::build(config.clone(), deps).await;
+                let hint = match &built {
+                    Err(Error::Management { .. }) => {
+                        "`service.management_clusters` of the configuration names that kubeconfig"
+                    }
+                    _ => "`service.listen` of the configuration is another; port 0 takes a free one",
+                };
+                let service = built.hint(hint)?;
                 if let Some(file) = arguments.config.clone() {
                     let load = move || operator::again(&arguments);
                     Reloader::new(service.handle(), config, load).watch(file, &tasks, &health);

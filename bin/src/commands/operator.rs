@@ -149,5 +149,5 @@ where
 
 /// Has the health page say whether the management cluster answers, and how bad it is if it does not.
 pub(crate) fn report(health: &Health, management: &Management, without: fn(String) -> Verdict) {
-    management.reachability().report(health, "management", without);
+    management.report(health, "management", without);
 }

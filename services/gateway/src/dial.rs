@@ -4,6 +4,8 @@ use std::fmt::Debug;
 use std::future::ready;
 use std::io;
 use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -15,6 +17,14 @@ use crate::stream::Stream;
 pub trait Dial: Debug + Send + Sync + 'static {
     /// A connection to this address, or one that is being made: then the first write tells whether somebody is there.
     fn dial(&self, address: SocketAddr) -> BoxFuture<'_, io::Result<Stream>>;
+}
+
+/// The way to pods: through this socket of a node of ours, or directly.
+pub fn dialer(node_socket: Option<&Path>) -> Arc<dyn Dial> {
+    match node_socket {
+        Some(socket) => Arc::new(Dialer::new(socket.to_owned())),
+        None => Arc::new(Direct),
+    }
 }
 
 /// For pods in a network that this process is part of.

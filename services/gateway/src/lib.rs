@@ -6,7 +6,7 @@
 //!
 //! * **Routes are live.** Routes and Endpoints come from watches, of one management cluster or several; a route works as soon
 //!   as it exists and somebody answers behind it. A host that two routes claim belongs to the older one, and each route's
-//!   status says which it is.
+//!   status says which it is. Management clusters come, change and go with the configuration.
 //! * **A route says who may come.** By the client's address, which a balancer in front tells with a PROXY header if it is one
 //!   that is believed. A change is for connections that come after it.
 //! * **Nobody can hold the door.** The first message is bounded in size and time, connections in number, also of each cluster
@@ -21,8 +21,10 @@
 //!
 //! # Tasks
 //!
-//! Owned by `gateway`: `accept` for the listener for everybody, `accept-further` for all others, `watch-routes-…`, `watch-endpoints-…` and `routes` (their status) for each
-//! management cluster, and one `connection` each. Whoever runs it alone adds `configuration`, of a [`Reloader`].
+//! Owned by `gateway`: `accept` for the listener for everybody, `accept-further` for all others, `watch` for the management
+//! clusters, and one `connection` each. For each management cluster there is a group of its own, as long as it is followed:
+//! `watch-routes-…`, `watch-endpoints-…` and, once its word counts, `routes` (their status). Whoever runs the gateway alone adds
+//! `configuration`, of a [`Reloader`].
 
 mod access;
 mod address;
@@ -34,6 +36,8 @@ mod dial;
 mod doors;
 mod egress;
 mod error;
+mod follow;
+mod management;
 mod metrics;
 mod proxy_header;
 mod range;
@@ -44,17 +48,19 @@ mod service;
 mod splice;
 mod stream;
 mod waiting;
+mod watch;
 
 pub use cluster::ClusterName;
 pub use config::{
     Config, Contradiction, Egress, EgressCluster, EgressListener, Listener, MANAGEMENT, ManagementCluster,
     Reach,
 };
-pub use dial::{Dial, Direct};
+pub use dial::{Dial, Direct, dialer};
 pub use egress::{NoPermission, Permission};
 pub use error::Error;
+pub use management::{Management, Unusable};
 pub use range::{NoRange, Range};
 pub use reload::Reloader;
 pub use route::RouteKey;
-pub use service::{Deps, Handle, Management, Service};
+pub use service::{Deps, Handle, Service};
 pub use stream::Stream;

@@ -1,6 +1,5 @@
 //! From a host to the addresses of those who answer for it.
 
-use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -9,18 +8,19 @@ use k8s_openapi::api::core::v1::Endpoints;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use pilothouse_crds::Route;
 use pilothouse_informer::{Informer, ObjectKey};
+use pilothouse_runtime::reconcile;
 
 use crate::access::Access;
 use crate::cluster::ClusterName;
 use crate::dial::Dial;
+use crate::follow::Following;
 use crate::route::{Hosts, Owner};
 
 /// Finds endpoints by host. A cheap handle.
 #[derive(Clone, Debug)]
 pub(crate) struct Resolver {
     pub(crate) hosts: Arc<Hosts>,
-    /// Management clusters by name.
-    pub(crate) sources: Arc<HashMap<Arc<str>, Source>>,
+    pub(crate) following: Following,
 }
 
 /// What is known of one management cluster, and how its pods are reached.
@@ -29,6 +29,8 @@ pub(crate) struct Source {
     pub(crate) routes: Informer<Route>,
     pub(crate) endpoints: Informer<Endpoints>,
     pub(crate) dialer: Arc<dyn Dial>,
+    /// What writes the status of its routes.
+    pub(crate) statuses: reconcile::Handle<ObjectKey>,
 }
 
 /// The route that has a host.
@@ -71,7 +73,8 @@ impl Resolver {
     /// Everybody who answers there.
     pub(crate) fn answering(&self, destination: &Destination) -> Result<Answering, Nobody> {
         let key = &destination.owner.key;
-        let source = self.sources.get(&key.management).ok_or(Nobody::UnknownHost)?;
+        let sources = self.following.sources();
+        let source = sources.get(&key.management).ok_or(Nobody::UnknownHost)?;
         let route = source.routes.get(&key.route).ok_or(Nobody::UnknownHost)?;
         let service = ObjectKey { namespace: key.route.namespace.clone(), name: route.spec.to.name.clone() };
         let endpoints = source.endpoints.get(&service);

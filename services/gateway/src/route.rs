@@ -160,6 +160,13 @@ impl Hosts {
         all
     }
 
+    /// The routes of a management cluster that have a host, or claim one.
+    pub(crate) fn of(&self, management: &str) -> Vec<ObjectKey> {
+        let claims = self.read();
+        let routes = claims.by_route.keys().filter(|key| &*key.management == management);
+        routes.map(|key| key.route.clone()).collect()
+    }
+
     fn admission(&self, key: &RouteKey, route: &Route) -> Admission {
         let Some(host) = host_of(route) else { return Admission::NoHost };
         if !is_passthrough(route) {

@@ -1,6 +1,5 @@
 //! The gateway, put together.
 
-use std::collections::HashMap;
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -9,14 +8,10 @@ use arc_swap::ArcSwap;
 use futures::StreamExt;
 use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
-use k8s_openapi::api::core::v1::Endpoints;
-use kube::{Api, Client};
-use pilothouse_crds::Route;
-use pilothouse_http::{Health, Verdict};
-use pilothouse_informer::{Builder, Informer, ObjectKey, watcher};
-use pilothouse_runtime::reconcile::{self, ControllerStatus, Options};
+use pilothouse_http::Health;
+use pilothouse_runtime::reconcile::ControllerStatus;
 use pilothouse_runtime::{
-    Clock, Controller, OnExit, Reason, Shutdown, TaskError, Tasks, accept_failed, descriptor_limit,
+    Clock, OnExit, Reason, Shutdown, TaskError, Tasks, accept_failed, descriptor_limit,
 };
 use prometheus_client::registry::Registry;
 use tokio::sync::mpsc;
@@ -26,18 +21,21 @@ use crate::address::Addresses;
 use crate::cluster::{ClusterName, Clusters};
 use crate::config::{Config, Reach};
 use crate::connection::Connections;
-use crate::dial::Dial;
 use crate::doors::{Bound, Door, Doors};
 use crate::error::Error;
+use crate::follow::{Following, Parts};
+use crate::management::Management;
 use crate::metrics::{Metrics, Outcome, Reload};
-use crate::resolve::{Resolver, Source};
-use crate::route::{Hosts, RouteKey, Routes};
+use crate::resolve::Resolver;
+use crate::route::{Hosts, RouteKey};
 use crate::stream::Stream;
 use crate::waiting::WaitingRoom;
+use crate::watch::{Watch, watch_all};
 
 /// What the gateway needs from outside.
 pub struct Deps<'a> {
-    /// The management clusters, for routes and endpoints.
+    /// The management clusters that are not of the configuration: they are followed whatever it says, and it cannot name another
+    /// one as one of them. Those of the configuration the gateway connects to itself.
     pub management: Vec<Management>,
     /// The time.
     pub clock: Clock,
@@ -47,16 +45,6 @@ pub struct Deps<'a> {
     pub registry: &'a mut Registry,
 }
 
-/// A management cluster.
-pub struct Management {
-    /// What it is called.
-    pub name: String,
-    /// Its API.
-    pub client: Client,
-    /// How its endpoints are reached.
-    pub dialer: Arc<dyn Dial>,
-}
-
 /// The gateway.
 pub struct Service {
     config: Arc<ArcSwap<Config>>,
@@ -64,19 +52,12 @@ pub struct Service {
     public: Bound,
     /// Further ones, as they are opened.
     further: mpsc::UnboundedReceiver<Bound>,
-    watches: Vec<Watch>,
+    /// What is to be watched, as management clusters come.
+    watches: mpsc::UnboundedReceiver<Watch>,
     resolver: Resolver,
     clusters: Arc<Clusters>,
     metrics: Metrics,
     handle: Handle,
-}
-
-/// What is done about one management cluster.
-struct Watch {
-    management: Arc<str>,
-    routes: Builder<Route>,
-    endpoints: Builder<Endpoints>,
-    controller: Controller<Routes>,
 }
 
 /// Shows what the gateway serves, and changes how. A cheap handle.
@@ -84,8 +65,7 @@ struct Watch {
 pub struct Handle {
     doors: Doors,
     hosts: Arc<Hosts>,
-    sources: Arc<HashMap<Arc<str>, Source>>,
-    statuses: Arc<HashMap<Arc<str>, reconcile::Handle<ObjectKey>>>,
+    following: Following,
     config: Arc<ArcSwap<Config>>,
     clusters: Arc<Clusters>,
     metrics: Metrics,
@@ -98,7 +78,7 @@ impl Service {
     ///
     /// # Errors
     ///
-    /// When the configuration contradicts itself, or a port is not to be had.
+    /// When the configuration contradicts itself, a port is not to be had, or a kubeconfig is of no use.
     pub fn build(config: Config, deps: Deps<'_>) -> BoxFuture<'_, Result<Self, Error>> {
         Box::pin(Self::assemble(config, deps))
     }
@@ -119,31 +99,30 @@ impl Service {
         let metrics = Metrics::new(registry);
         let clusters = Arc::new(Clusters::new(metrics.clone()));
         let hosts = Arc::new(Hosts::default());
-        let (mut watches, mut sources, mut statuses) = (Vec::new(), HashMap::new(), HashMap::new());
-        for Management { name, client, dialer } in management {
-            let name: Arc<str> = name.into();
-            let watch = Watch::new(name.clone(), client, &hosts, &clock, &config.name);
-            let (routes, endpoints) = (watch.routes.informer(), watch.endpoints.informer());
-            sources.insert(name.clone(), Source { routes, endpoints, dialer });
-            statuses.insert(name, watch.controller.handle());
-            watches.push(watch);
+        let parts = Parts {
+            hosts: hosts.clone(),
+            clusters: clusters.clone(),
+            clock,
+            health: health.clone(),
+            name: config.name.clone(),
+        };
+        let (following, watches) = Following::new(parts);
+        for given in management {
+            following.give(given);
         }
-        let (sources, statuses) = (Arc::new(sources), Arc::new(statuses));
-        let watches =
-            watches.into_iter().map(|watch| watch.announce(&hosts, &statuses, &clusters)).collect::<Vec<_>>();
+        following.prepare(&config.management_clusters)?.make();
         let config = Arc::new(ArcSwap::from_pointee(config));
         let handle = Handle {
             doors,
             hosts: hosts.clone(),
-            sources: sources.clone(),
-            statuses,
+            following: following.clone(),
             config: config.clone(),
             clusters: clusters.clone(),
             metrics: metrics.clone(),
         };
         let ready = handle.clone();
-        health.register("gateway", move || ready.verdict());
-        let resolver = Resolver { hosts, sources };
+        health.register("gateway", move || ready.following.verdict());
+        let resolver = Resolver { hosts, following };
         Ok(Self { config, public, further, watches, resolver, clusters, metrics, handle })
     }
 
@@ -176,11 +155,9 @@ impl Service {
         // Of the gateway, not of the process: for a while it goes on as if nothing was.
         let closing = Shutdown::new();
         let tasks = Tasks::new("gateway", closing.clone());
-        for watch in self.watches {
-            watch.routes.spawn(&tasks, format!("routes-{}", watch.management));
-            watch.endpoints.spawn(&tasks, format!("endpoints-{}", watch.management));
-            watch.controller.spawn(&tasks);
-        }
+        // In tasks, so that a panic in one is noticed.
+        let watching = watch_all(self.watches, self.config.clone(), closing.clone());
+        tasks.spawn("watch", OnExit::StopProcess, watching);
         let connections = Arc::new(Connections {
             config: self.config.clone(),
             resolver: self.resolver,
@@ -190,7 +167,6 @@ impl Service {
             metrics: self.metrics,
             shutdown: closing.clone(),
         });
-        // In tasks, so that a panic in one is noticed.
         let further = accept_further(self.further, connections.clone(), tasks.clone());
         tasks.spawn("accept-further", OnExit::StopProcess, further);
         tasks.spawn("accept", OnExit::StopProcess, accept(self.public, connections, tasks.clone()));
@@ -227,52 +203,6 @@ impl Service {
 impl fmt::Debug for Service {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_struct("Service").field("address", &self.local_address()).finish_non_exhaustive()
-    }
-}
-
-// === impl Watch ===
-
-impl Watch {
-    fn new(management: Arc<str>, client: Client, hosts: &Arc<Hosts>, clock: &Clock, name: &str) -> Self {
-        let routes = Informer::new(Api::<Route>::all(client.clone()), watcher::Config::default());
-        let endpoints =
-            Informer::new(Api::<Endpoints>::all(client.clone()), watcher::Config::default()).trim(trim);
-        let reconciler = Routes {
-            management: management.clone(),
-            client,
-            routes: routes.informer(),
-            hosts: hosts.clone(),
-            clock: clock.clone(),
-            name: name.to_owned(),
-        };
-        let controller = Controller::new("routes", reconciler, Options::default());
-        Self { management, routes, endpoints, controller }
-    }
-
-    /// Has every change of a route take effect at once, before anybody is told of it.
-    fn announce(
-        mut self,
-        hosts: &Arc<Hosts>,
-        statuses: &Arc<HashMap<Arc<str>, reconcile::Handle<ObjectKey>>>,
-        clusters: &Arc<Clusters>,
-    ) -> Self {
-        let known = self.routes.informer();
-        let (management, hosts) = (self.management.clone(), hosts.clone());
-        let (statuses, clusters) = (statuses.clone(), clusters.clone());
-        self.routes = self.routes.on_change(move |route| {
-            let key = RouteKey { management: management.clone(), route: ObjectKey::of(route) };
-            let current = known.get(&key.route);
-            let effect = hosts.update(&key, current.as_deref());
-            if let Some(gone) = effect.gone {
-                clusters.forget(&gone);
-            }
-            for RouteKey { management, route } in effect.affected {
-                if let Some(controller) = statuses.get(&management) {
-                    controller.wake(route);
-                }
-            }
-        });
-        self
     }
 }
 
@@ -333,18 +263,6 @@ async fn accept(bound: Bound, connections: Arc<Connections>, tasks: Tasks) -> Re
     Ok(())
 }
 
-/// Only addresses and ports are of use.
-fn trim(endpoints: &mut Endpoints) {
-    endpoints.metadata.annotations = None;
-    endpoints.metadata.labels = None;
-    for subset in endpoints.subsets.iter_mut().flatten() {
-        subset.not_ready_addresses = None;
-        for address in subset.addresses.iter_mut().flatten() {
-            address.target_ref = None;
-        }
-    }
-}
-
 // === impl Handle ===
 
 impl Handle {
@@ -355,7 +273,7 @@ impl Handle {
 
     /// What the controllers of routes are at, for the debug page.
     pub fn statuses(&self) -> Vec<(String, ControllerStatus)> {
-        self.statuses.iter().map(|(name, handle)| (name.to_string(), handle.status())).collect()
+        self.following.statuses()
     }
 
     /// Where it listens: first for everybody, then at further listeners, then for those who want out, as configured.
@@ -364,13 +282,17 @@ impl Handle {
     }
 
     /// Takes another configuration, for connections that come from now on. Answers the keys whose change takes effect only
-    /// when the gateway is started again.
+    /// when the gateway is started again. Blocks as long as reading kubeconfigs takes.
+    ///
+    /// A new way to a management cluster begins to count when it has been heard, and that may be while this goes on. If `config`
+    /// asks for the way that counted until then, it does not get that one back: the new one stays until the next call.
     ///
     /// # Errors
     ///
-    /// When it contradicts itself, or a port is not to be had; then everything stays as it is.
+    /// When it contradicts itself, a port is not to be had, or a kubeconfig is of no use; then everything stays as it is.
     pub fn reconfigure(&self, mut config: Config) -> Result<Vec<&'static str>, Error> {
         config.check()?;
+        let management = self.following.prepare(&config.management_clusters)?;
         let doors = self.doors.prepare(&config)?;
         let before = self.config.load();
         let mut later = Vec::new();
@@ -380,15 +302,14 @@ impl Handle {
             }
         };
         keep("listen", config.listen != before.listen);
-        keep("management_clusters", config.management_clusters != before.management_clusters);
         keep("name", config.name != before.name);
         config.listen = before.listen;
-        config.management_clusters.clone_from(&before.management_clusters);
         config.name.clone_from(&before.name);
         let config = Arc::new(config);
         self.config.store(config.clone());
         // After it counts, so that whoever comes through a new door finds what goes with it.
         doors.make();
+        management.make();
         // After it counts, so that nobody brings them back.
         for gone in before.egress.clusters.keys().filter(|name| !config.egress.clusters.contains_key(*name)) {
             self.clusters.forget(&ClusterName::configured(gone));
@@ -401,18 +322,9 @@ impl Handle {
         self.metrics.reloaded(Reload::Refused);
     }
 
-    fn verdict(&self) -> Verdict {
-        let unknown = self.sources.iter().filter(|(_, source)| !source.is_synced());
-        let mut unknown: Vec<_> = unknown.map(|(name, _)| name.to_string()).collect();
-        unknown.sort();
-        if unknown.is_empty() {
-            Verdict::ready("routes are known")
-        } else if unknown.len() == self.sources.len() {
-            Verdict::failed("routes and endpoints have not been listed yet")
-        } else {
-            // The others' clusters are served all the same.
-            Verdict::warning(format!("routes of {} have not been listed yet", unknown.join(", ")))
-        }
+    /// Whether management clusters are followed as this configuration and the files that it names say.
+    pub(crate) fn is_as_in_files(&self, config: &Config) -> bool {
+        self.following.is_as_in_files(&config.management_clusters)
     }
 }
 

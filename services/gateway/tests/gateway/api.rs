@@ -13,7 +13,9 @@ use axum::routing::{get, patch};
 use axum::{Json, Router};
 use futures::stream;
 use kube::Client;
+use pilothouse_runtime::{OnExit, Shutdown, Tasks};
 use serde_json::{Value, json};
+use tokio::net::TcpListener;
 use tokio::sync::watch;
 
 type Callback = Box<dyn Fn(&Value) + Send>;
@@ -24,8 +26,12 @@ pub(crate) struct Api {
     log: Arc<Mutex<Log>>,
     changed: watch::Sender<usize>,
     before_status: Arc<Mutex<Option<Callback>>>,
+    /// What gets no answer for now.
+    held_back: watch::Sender<Option<&'static str>>,
     /// How often it was asked for anything.
     pub(crate) requests: Arc<AtomicUsize>,
+    /// How often it was asked what there is.
+    pub(crate) lists: Arc<AtomicUsize>,
 }
 
 /// Every change there was; its length is the resource version.
@@ -41,7 +47,9 @@ impl Api {
             log: Arc::default(),
             changed: watch::Sender::new(0),
             before_status: Arc::default(),
+            held_back: watch::Sender::new(None),
             requests: Arc::default(),
+            lists: Arc::default(),
         }
     }
 
@@ -50,14 +58,55 @@ impl Api {
         *self.before_status.lock().unwrap() = Some(Box::new(callback));
     }
 
+    /// Gives no answer to lists of that resource, or to writes of a `status`, until they are released.
+    pub(crate) fn hold_back(&self, what: &'static str) {
+        self.held_back.send_replace(Some(what));
+    }
+
+    pub(crate) fn release(&self) {
+        self.held_back.send_replace(None);
+    }
+
+    /// How many requests have no answer yet.
+    pub(crate) fn waiting(&self) -> usize {
+        self.held_back.receiver_count()
+    }
+
+    async fn pass(&self, what: &str) {
+        let mut held_back = self.held_back.subscribe();
+        // Cannot fail: `self` keeps the sender alive.
+        let _ = held_back.wait_for(|held_back| *held_back != Some(what)).await;
+    }
+
     pub(crate) fn client(&self) -> Client {
+        Client::new(self.router(), "default")
+    }
+
+    /// Serves on a free port, to whoever has a kubeconfig.
+    pub(crate) async fn serve(&self) -> SocketAddr {
+        self.serve_at(TcpListener::bind("127.0.0.1:0").await.unwrap())
+    }
+
+    /// The same there, as long as the test goes on.
+    pub(crate) fn serve_at(&self, listener: TcpListener) -> SocketAddr {
+        let (address, router) = (listener.local_addr().unwrap(), self.router());
+        let tasks = Tasks::new("test", Shutdown::new());
+        tasks.spawn("api", OnExit::Expendable, async move { Ok(axum::serve(listener, router).await?) });
+        address
+    }
+
+    /// How many watches there are.
+    pub(crate) fn watching(&self) -> usize {
+        self.changed.receiver_count()
+    }
+
+    fn router(&self) -> Router {
         let routes = "/apis/route.openshift.io/v1";
-        let router = Router::new()
+        Router::new()
             .route(&format!("{routes}/routes"), get(|state, query| look(state, "routes", query)))
             .route("/api/v1/endpoints", get(|state, query| look(state, "endpoints", query)))
             .route(&format!("{routes}/namespaces/{{namespace}}/routes/{{name}}/status"), patch(write_status))
-            .with_state(self.clone());
-        Client::new(router, "default")
+            .with_state(self.clone())
     }
 
     pub(crate) fn apply(&self, resource: &'static str, mut object: Value) {
@@ -127,6 +176,8 @@ async fn look(
 ) -> Response {
     api.requests.fetch_add(1, Ordering::Relaxed);
     if !query.contains_key("watch") {
+        api.lists.fetch_add(1, Ordering::Relaxed);
+        api.pass(resource).await;
         let log = api.log.lock().unwrap();
         let items: Vec<_> = log
             .objects
@@ -163,6 +214,7 @@ async fn write_status(
     Json(patch): Json<Value>,
 ) -> Json<Value> {
     api.requests.fetch_add(1, Ordering::Relaxed);
+    api.pass("status").await;
     let mut object = api.get("routes", &namespace, &name);
     if let Some(callback) = &*api.before_status.lock().unwrap() {
         callback(&object);

@@ -33,6 +33,12 @@ pub(crate) fn clusters(allowed: &[(&str, Option<u32>, &[String])]) -> Egress {
     }
 }
 
+/// One door for all who come by a private link, and nobody of the configuration.
+pub(crate) fn by_link() -> Egress {
+    let listener = EgressListener { address: SocketAddr::from(([127, 0, 0, 1], 0)), cluster: None };
+    Egress { listeners: vec![listener], ..Egress::default() }
+}
+
 /// A server that answers a line with the same line.
 pub(crate) async fn server() -> TcpListener {
     TcpListener::bind("127.0.0.1:0").await.unwrap()
@@ -130,15 +136,19 @@ async fn private_link_says_which_cluster_asks() {
 }
 
 /// What a hosted cluster's routes say of its way out.
-fn way_out(link: u32, allow: &str) -> Value {
+pub(crate) fn way_out(link: u32, allow: &str) -> Value {
     json!({ "pilothouse.dev/egress-link": link.to_string(), "pilothouse.dev/egress-allow": allow })
 }
 
+/// Asks through a private link.
+pub(crate) async fn come_by_link(door: SocketAddr, link: u32, to: &str) -> (TcpStream, String) {
+    say(door, &[LINK, &link.to_le_bytes(), &connect(to)].concat()).await
+}
+
 /// Asks through a private link until the answer begins like that.
-async fn until_answered(door: SocketAddr, link: u32, to: &str, begins: &str) {
-    let words = [LINK, &link.to_le_bytes(), &connect(to)].concat();
+pub(crate) async fn until_answered(door: SocketAddr, link: u32, to: &str, begins: &str) {
     eventually(&format!("link {link} is answered `{begins}`"), PATIENCE, || async {
-        let (_, answer) = say(door, &words).await;
+        let (_, answer) = come_by_link(door, link, to).await;
         let as_wanted = answer.starts_with(begins) && answer.is_empty() == begins.is_empty();
         if as_wanted { Ok(()) } else { Err(answer) }
     })
@@ -150,9 +160,7 @@ async fn hosted_cluster_has_the_way_out_of_its_routes_for_as_long_as_it_has_rout
     let server = server().await;
     let address = server.local_addr().unwrap().to_string();
     let proxy_peers = vec!["127.0.0.1".parse().unwrap()];
-    let everywhere = EgressListener { address: SocketAddr::from(([127, 0, 0, 1], 0)), cluster: None };
-    let egress = Egress { listeners: vec![everywhere], ..Egress::default() };
-    let gateway = Gateway::start(Config { egress, proxy_peers, ..Config::default() }).await;
+    let gateway = Gateway::start(Config { egress: by_link(), proxy_peers, ..Config::default() }).await;
     let door = gateway.addresses[1];
     until_answered(door, 42, &address, "").await;
 
@@ -181,8 +189,7 @@ async fn hosted_cluster_has_the_way_out_of_its_routes_for_as_long_as_it_has_rout
     until_answered(door, 43, &address, "HTTP/1.1 200").await;
     // Who comes by the former link is whoever has that now.
     until_answered(door, 42, &address, "HTTP/1.1 403").await;
-    let words = [LINK, &43_u32.to_le_bytes(), &connect(&address)].concat();
-    let (mut tunnel, _) = say(door, &words).await;
+    let (mut tunnel, _) = come_by_link(door, 43, &address).await;
     gateway.api.delete("routes", "first", "kube-apiserver");
     until_answered(door, 43, &address, "").await;
     let mut rest = Vec::new();

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::symlink;
+use std::path::Path;
 
 use pilothouse_gateway::{Config, EgressCluster, Listener, Reach, Reloader};
 use pilothouse_http::Health;
@@ -20,15 +21,7 @@ async fn changed_file_is_taken_and_one_that_is_wrong_is_not() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("gateway.toml");
     fs::write(&file, "max_connections_per_cluster = 1\n").unwrap();
-    let load = {
-        let file = file.clone();
-        move || {
-            Sources::default()
-                .file(&file)
-                .and_then(Sources::load::<Config>)
-                .map_err(|error| error.to_string())
-        }
-    };
+    let load = loading(&file);
     let config = load().unwrap();
     let gateway = Gateway::start(config.clone()).await;
     let reloader = Reloader::new(gateway.handle.clone(), config, load);
@@ -58,6 +51,15 @@ async fn changed_file_is_taken_and_one_that_is_wrong_is_not() {
     gateway.stop().await;
 }
 
+/// What a reloader reads a file with.
+pub(crate) fn loading(file: &Path) -> impl Fn() -> Result<Config, String> + use<> {
+    let file = file.to_owned();
+    move || {
+        let read = Sources::default().file(&file).and_then(Sources::load::<Config>);
+        read.map_err(|error| error.to_string())
+    }
+}
+
 /// By the system, and not because somebody looks: long before that would be.
 #[tokio::test(flavor = "multi_thread")]
 async fn mounted_file_is_taken_when_it_is_exchanged_and_health_says_what_is_wrong_with_it() {
@@ -73,13 +75,7 @@ async fn mounted_file_is_taken_when_it_is_exchanged_and_health_says_what_is_wron
     publish("..first", "max_connections_per_cluster = 1\n");
     let file = at("gateway.toml");
     symlink("..data/gateway.toml", &file).unwrap();
-    let load = {
-        let file = file.clone();
-        move || {
-            let read = Sources::default().file(&file).and_then(Sources::load::<Config>);
-            read.map_err(|error| error.to_string())
-        }
-    };
+    let load = loading(&file);
     let config = load().unwrap();
     let gateway = Gateway::start(config.clone()).await;
     let tasks = Tasks::new("test", Shutdown::new());
