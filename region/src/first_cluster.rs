@@ -1,17 +1,21 @@
 //! A first cluster, asked for as anybody would: through the resource provider's API.
 
 use std::path::PathBuf;
+use std::pin::pin;
 use std::time::Duration;
 
+use futures::{Stream, StreamExt as _};
 use http::StatusCode;
 use pilothouse_access::{IssuerError, LocalIssuer, LocalRole, TokenRequest};
 use pilothouse_api::Minor;
+use pilothouse_arm::{MalformedResourceId, ResourceId};
 use pilothouse_http::{CallError, ClientBuildError, ClientBuilder};
 use pilothouse_hypershift::Payload;
 use pilothouse_pki::{FileError, Visibility, write_atomically};
+use pilothouse_records::Records;
 use pilothouse_runtime::{Chain, Clock};
 use serde_json::{Value, json};
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, timeout_at};
 use url::Url;
 use uuid::Uuid;
 
@@ -21,6 +25,7 @@ use crate::endpoints::Endpoints;
 use crate::hosted_clusters::{HostedClusters, HostedClustersError};
 
 mod frontend;
+mod news;
 #[cfg(test)]
 mod tests;
 
@@ -41,8 +46,8 @@ const CALL: Duration = Duration::from_secs(30);
 const OPERATION: Duration = Duration::from_secs(600);
 /// All of it.
 const TOKEN: Duration = Duration::from_secs(3600);
-/// ARM's operations are asked after, not heard of. A local one is over in less than a second.
-const LOOK: Duration = Duration::from_millis(20);
+/// How long nothing may be heard of a resource before it is looked at all the same: only should something have been missed.
+const REPAIR: Duration = Duration::from_secs(5);
 
 /// A cluster with a node pool, and the way to ask for it.
 #[derive(Debug)]
@@ -51,6 +56,10 @@ pub struct FirstCluster {
     frontend: String,
     admin: String,
     data_dir: DataDir,
+    /// What the resource provider writes down. ARM's operations are asked after and not heard of, so this is what wakes whoever
+    /// would have to ask over and over.
+    records: Records,
+    repair: Duration,
     authentication: Authentication,
     minor: Minor,
 }
@@ -67,6 +76,12 @@ pub enum FirstClusterError {
     /// There is no token to show.
     #[error("there is no token for the frontend")]
     Token(#[from] IssuerError),
+    /// What it is called is not a name that a resource may have.
+    #[error("there can be no cluster of that name")]
+    Name(#[from] MalformedResourceId),
+    /// Nobody tells what becomes of it.
+    #[error("the resource provider's records cannot be followed")]
+    Records(#[from] pilothouse_records::Error),
     /// A call failed.
     #[error("the frontend did not answer")]
     Call(#[from] CallError),
@@ -119,13 +134,15 @@ struct Wanted<'a> {
 // === impl FirstCluster ===
 
 impl FirstCluster {
-    /// The cluster of this name in a running region.
-    pub fn new(name: &str, endpoints: &Endpoints, data_dir: &DataDir) -> Self {
+    /// The cluster of this name in a running region, which has these records.
+    pub(crate) fn new(name: &str, endpoints: &Endpoints, data_dir: &DataDir, records: Records) -> Self {
         Self {
             name: name.to_owned(),
             frontend: endpoints.frontend.clone(),
             admin: endpoints.admin.clone(),
             data_dir: data_dir.clone(),
+            records,
+            repair: REPAIR,
             authentication: Authentication::None,
             minor: Minor::DEFAULT,
         }
@@ -172,10 +189,12 @@ impl FirstCluster {
         );
         let what = format!("cluster `{}`", self.name);
         let body = cluster_body(&self.name, self.minor);
-        self.bring_about(&client, Wanted { what, resource: &cluster, body }, say).await?;
+        let wanted = Wanted { what, resource: &cluster, body };
+        self.bring_about(&client, wanted, self.news(&cluster).await?, say).await?;
         let (what, pool) = (format!("node pool `{NODE_POOL}`"), format!("{cluster}/nodePools/{NODE_POOL}"));
         let body = node_pool_body(self.minor);
-        self.bring_about(&client, Wanted { what, resource: &pool, body }, say).await?;
+        let wanted = Wanted { what, resource: &pool, body };
+        self.bring_about(&client, wanted, self.news(&pool).await?, say).await?;
 
         let kubeconfig = HostedClusters::open(&self.data_dir).await?.kubeconfig(&self.name).await?;
         let file = self.data_dir.cluster_kubeconfig(&self.name);
@@ -183,17 +202,25 @@ impl FirstCluster {
         Ok(file)
     }
 
-    /// Waits until something is there, and asks for it whenever it is not: one that is on its way out is made anew.
+    /// What wakes whoever waits for a resource from now on.
+    async fn news(&self, resource: &str) -> Result<impl Stream<Item = ()> + use<>, FirstClusterError> {
+        Ok(news::of(&self.records, resource.parse::<ResourceId>()?).await?)
+    }
+
+    /// Waits until something is there, and asks for it whenever it is not: one that is on its way out is made anew. It is looked
+    /// at when there is news of it.
     async fn bring_about(
         &self,
         client: &Frontend,
         wanted: Wanted<'_>,
+        news: impl Stream<Item = ()>,
         say: &(dyn Fn(&str) + Sync),
     ) -> Result<(), FirstClusterError> {
         let Wanted { what, resource, body } = wanted;
         let url = self.url(resource, API_VERSION)?;
         let deadline = Instant::now() + OPERATION;
         let mut said = String::new();
+        let mut news = pin!(news);
         loop {
             let (mut status, mut answer) = client.get(url.clone()).await?;
             if status == StatusCode::NOT_FOUND {
@@ -212,7 +239,8 @@ impl FirstCluster {
                     return Err(FirstClusterError::Failed { what, url: Box::new(url), state, message });
                 }
                 _ if Instant::now() >= deadline => return Err(FirstClusterError::Late { what, state }),
-                _ => sleep(LOOK).await,
+                // Nothing comes of its being too late: then this is the look that mends what was missed.
+                _ => drop(timeout_at(deadline.min(Instant::now() + self.repair), news.next()).await),
             }
         }
     }

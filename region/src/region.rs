@@ -10,6 +10,7 @@ use kube::Client;
 use pilothouse_http::{Health, Listener, ListenerConfig, Operations, Stack};
 use pilothouse_kubelet_api::Dialer;
 use pilothouse_pki::{AlternativeName, Bundle};
+use pilothouse_records::Records;
 use pilothouse_runtime::{Chain, Clock, OnExit, Reason, Shutdown, TaskError, Tasks};
 use pilothouse_store::{Catalog, Keyring, Location, Options, Store};
 use prometheus_client::registry::Registry;
@@ -22,6 +23,7 @@ use crate::credentials::Credentials;
 use crate::data_dir::{DataDir, Held};
 use crate::endpoints::Endpoints;
 use crate::error::Error;
+use crate::first_cluster::FirstCluster;
 use crate::kubernetes;
 use crate::management;
 use crate::node::{IntoNode, Node, NodeFiles};
@@ -44,6 +46,8 @@ const DRAIN: Duration = Duration::from_secs(20);
 #[derive(Debug)]
 pub struct Region {
     endpoints: Endpoints,
+    data_dir: DataDir,
+    records: Records,
     parts: Parts,
     /// Told of new kubeconfig files of clusters.
     kubeconfig_written: Arc<Notify>,
@@ -130,7 +134,7 @@ impl Region {
         say("the management cluster is up");
         let dialer = site.start_node()?;
         let residents = site.prepare_residents(&mut registry, &residents_address).await?;
-        site.start_services(&mut registry, dialer).await?;
+        let records = site.start_services(&mut registry, dialer).await?;
         residents.start(&site);
         say("the services are up");
         site.start_operations(registry).await?;
@@ -141,12 +145,17 @@ impl Region {
         if let Some(file) = &site.config.endpoints_file {
             endpoints.write(file)?;
         }
-        Ok(Self { endpoints, parts, kubeconfig_written })
+        Ok(Self { endpoints, data_dir, records, parts, kubeconfig_written })
     }
 
     /// Where everything is.
     pub fn endpoints(&self) -> &Endpoints {
         &self.endpoints
+    }
+
+    /// A first cluster of this name, which is yet to be asked for.
+    pub fn first_cluster(&self, name: &str) -> FirstCluster {
+        FirstCluster::new(name, &self.endpoints, &self.data_dir, self.records.clone())
     }
 
     /// Tells it that a cluster has a kubeconfig file in its folder, which is to go with that cluster.

@@ -7,8 +7,8 @@ use std::time::Duration;
 use anyhow::{Context, anyhow};
 use comfy_table::Table;
 use pilothouse_region::{
-    Authentication, Config, DataDir, Endpoints, FirstCluster, FirstClusterError, GatewayFile, Payload,
-    PortChoice, Ports, Region,
+    Authentication, Config, DataDir, Endpoints, FirstClusterError, GatewayFile, Payload, PortChoice, Ports,
+    Region,
 };
 use pilothouse_runtime::telemetry::{self, Journal};
 use pilothouse_runtime::{Process, Reason, Tasks};
@@ -240,7 +240,8 @@ impl Args {
             shown?;
         }
         if let Some(name) = &self.cluster {
-            let cluster = FirstCluster::new(name, region.endpoints(), data_dir)
+            let cluster = region
+                .first_cluster(name)
                 .with_authentication(self.authentication.into())
                 .with_payload(self.payload.into());
             let kubeconfig = cluster.ensure(&say).await.or_else(|error| {
@@ -283,6 +284,9 @@ fn what_to_do(error: &FirstClusterError) -> String {
              `pilothouse operations list --resource {}` has what was tried",
             url.path()
         ),
+        FirstClusterError::Name(_) => {
+            "start it without `--cluster`, or name another one: letters, digits and hyphens".to_owned()
+        }
         _ => "the region goes on where this ended when it is started again".to_owned(),
     }
 }

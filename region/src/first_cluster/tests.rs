@@ -2,7 +2,12 @@ use std::collections::HashMap;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+
+use futures::stream;
+use pilothouse_runtime::Shutdown;
+use pilothouse_store::{Location, Options, Store};
 
 use super::*;
 use crate::ports::Ports;
@@ -41,19 +46,31 @@ impl Provider {
         Self { address, asked }
     }
 
-    fn first_cluster(&self) -> FirstCluster {
+    async fn first_cluster(&self) -> FirstCluster {
         let here = format!("http://{}", self.address);
         let endpoints = Endpoints::new(&Ports::default(), PathBuf::new());
         let endpoints = Endpoints { frontend: here.clone(), admin: here, ..endpoints };
-        FirstCluster::new("first", &endpoints, &DataDir::new(PathBuf::new()))
+        let catalog = pilothouse_records::catalog().unwrap();
+        let store = Store::open(Options::new(Location::memory(), catalog, Shutdown::new())).await.unwrap();
+        let data_dir = DataDir::new(PathBuf::new());
+        let first = FirstCluster::new("first", &endpoints, &data_dir, Records::new(store));
+        FirstCluster { repair: Duration::from_millis(10), ..first }
     }
 
     /// What comes of it, and what was said meanwhile.
     async fn bring_about(&self) -> (Result<(), FirstClusterError>, Vec<String>) {
-        let (first, said) = (self.first_cluster(), Mutex::new(Vec::new()));
+        self.bring_about_with(stream::repeat(())).await
+    }
+
+    /// The same where there is news of it just then.
+    async fn bring_about_with(
+        &self,
+        news: impl Stream<Item = ()>,
+    ) -> (Result<(), FirstClusterError>, Vec<String>) {
+        let (first, said) = (self.first_cluster().await, Mutex::new(Vec::new()));
         let wanted = Wanted { what: "cluster `first`".to_owned(), resource: RESOURCE, body: json!({}) };
         let say = |line: &str| said.lock().unwrap().push(line.to_owned());
-        let outcome = first.bring_about(&first.frontend(None).unwrap(), wanted, &say).await;
+        let outcome = first.bring_about(&first.frontend(None).unwrap(), wanted, news, &say).await;
         (outcome, said.into_inner().unwrap())
     }
 
@@ -113,6 +130,28 @@ async fn what_is_on_its_way_out_is_waited_for_and_made_anew() {
             .map(|state| format!("cluster `first`: {state}"))
     );
     assert_eq!(provider.asked(&format!("PUT {RESOURCE}")), 1);
+}
+
+#[tokio::test]
+async fn it_is_looked_at_when_there_is_news_of_it_and_not_before() {
+    let looks = [is("Accepted"), is("Provisioning"), is("Provisioning"), is("Succeeded")];
+    let provider = Provider::start([get(RESOURCE, looks)]);
+    let news = AtomicUsize::new(0);
+    let (outcome, _) = provider
+        .bring_about_with(stream::repeat_with(|| {
+            // Nobody has asked since the last news but for what came of those.
+            assert_eq!(provider.asked(&format!("GET {RESOURCE}")), news.fetch_add(1, Ordering::Relaxed) + 1);
+        }))
+        .await;
+    outcome.unwrap();
+    assert_eq!(news.into_inner(), 3, "each look but the first was because of news");
+}
+
+#[tokio::test]
+async fn what_nobody_tells_of_is_found_by_looking() {
+    let provider = Provider::start([get(RESOURCE, [is("Provisioning"), is("Succeeded")])]);
+    let (outcome, _) = provider.bring_about_with(stream::pending()).await;
+    outcome.unwrap();
 }
 
 #[tokio::test]
