@@ -19,7 +19,7 @@ use pilothouse_crds::IngressController;
 use pilothouse_runtime::Policy;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use crate::error::Error;
 
@@ -54,12 +54,32 @@ pub(crate) async fn ensure_definitions(client: &Client) -> Result<(), Error> {
     Ok(())
 }
 
-/// Those that are there, by name.
+/// Those that are there, by name. A cluster that cannot be reached is waited for: it may be about to start again, just as whoever
+/// asks is.
 async fn definitions(client: &Client) -> Result<BTreeMap<String, CustomResourceDefinition>, Error> {
-    let there = Api::<CustomResourceDefinition>::all(client.clone()).list(&ListParams::default()).await;
-    let there = there
-        .map_err(|source| Error::Furnish { what: "custom resources".to_owned(), source: Box::new(source) })?;
-    Ok(there.items.into_iter().map(|definition| (definition.name_any(), definition)).collect())
+    let all = Api::<CustomResourceDefinition>::all(client.clone());
+    let failed = |source| Error::Furnish { what: "custom resources".to_owned(), source: Box::new(source) };
+    let mut delays = Policy::RECONNECT.delays();
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        match all.list(&ListParams::default()).await {
+            Ok(there) => {
+                return Ok(there.into_iter().map(|definition| (definition.name_any(), definition)).collect());
+            }
+            Err(source) if is_refusal(&source) => return Err(failed(source)),
+            Err(source) if Instant::now() >= deadline => return Err(failed(source)),
+            Err(error) => tracing::warn!(%error, "the management cluster does not answer; asking again"),
+        }
+        sleep_until(deadline.min(Instant::now() + delays.next().unwrap_or_default())).await;
+    }
+}
+
+/// Whether somebody has answered who will say the same the next time.
+fn is_refusal(error: &kube::Error) -> bool {
+    match error {
+        kube::Error::Api(status) => status.code < 500 && status.code != 429,
+        _ => false,
+    }
 }
 
 async fn ensure_definition(
@@ -82,7 +102,7 @@ async fn ensure_definition(
             if foreign.is_none() {
                 let how = PatchParams::apply(MANAGER).force();
                 match definitions.patch(&name, &how, &Patch::Apply(wanted)).await {
-                    Err(source @ kube::Error::Api(_)) => {
+                    Err(source) if is_refusal(&source) => {
                         return Err(Error::Furnish { what: name.clone(), source: Box::new(source) });
                     }
                     Err(error) => tracing::warn!(definition = name, %error, "not applied; trying again"),
@@ -170,9 +190,51 @@ where
 
 #[cfg(test)]
 mod tests {
+    use std::io;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use http::{Request, Response, StatusCode};
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
+    use kube::client::Body;
 
     use super::*;
+
+    /// A cluster that is away for so many questions, is not ready for as many, and then says this.
+    fn away(times: usize, status: StatusCode, answer: &Value) -> Client {
+        let (asked, answer) = (AtomicUsize::new(0), answer.to_string());
+        let service = tower::service_fn(move |_: Request<Body>| {
+            let (before, answer) = (asked.fetch_add(1, Ordering::Relaxed), answer.clone().into_bytes());
+            let answer = |status| Response::builder().status(status).body(Body::from(answer)).unwrap();
+            std::future::ready(if before < times {
+                Err(io::Error::from(io::ErrorKind::ConnectionRefused))
+            } else if before - times < times {
+                Ok(answer(StatusCode::SERVICE_UNAVAILABLE))
+            } else {
+                Ok(answer(status))
+            })
+        });
+        Client::new(service, "default")
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_cluster_that_is_away_for_a_moment_is_waited_for() {
+        let one = json!({
+            "metadata": { "resourceVersion": "1" },
+            "items": [pilothouse_crds::all().remove(0)],
+        });
+        assert_eq!(definitions(&away(4, StatusCode::OK, &one)).await.unwrap().len(), 1);
+        assert!(definitions(&away(usize::MAX, StatusCode::OK, &one)).await.is_err(), "not for ever");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_a_cluster_refuses_is_told_at_once() {
+        let refused = json!({
+            "kind": "Status", "status": "Failure", "code": 403, "reason": "Forbidden", "message": "no",
+        });
+        let began = Instant::now();
+        assert!(definitions(&away(0, StatusCode::FORBIDDEN, &refused)).await.is_err());
+        assert_eq!(began.elapsed(), Duration::ZERO);
+    }
 
     #[test]
     fn a_definition_of_others_is_enough_if_it_serves_our_versions() {
