@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use pilothouse_crds::{
-    ConditionStatus, ManifestCondition, ManifestWorkStatus, find_condition, is_condition_true,
+    ConditionStatus, HostedClusterStatus, ManifestCondition, ManifestWorkStatus, find_condition,
+    is_condition_true,
 };
 use pilothouse_maestro_api::{BundleStatus, ManifestBundle, ResourceBundle, feedback};
 use serde::Serialize;
@@ -115,6 +116,14 @@ impl Report {
 
     pub(crate) fn is_false(&self, condition: &str) -> bool {
         self.conditions.get(condition).is_some_and(|found| found.status == "False")
+    }
+
+    /// Whether a condition says that what is asked for is wrong, which waiting does not mend. That something is not there which is
+    /// named is not that: whoever applies the manifests may be in the middle of it, or just have gone on after a fall.
+    pub(crate) fn is_refused(&self, condition: &str) -> bool {
+        let found = self.conditions.get(condition);
+        self.is_false(condition)
+            && found.is_some_and(|found| found.reason != HostedClusterStatus::MISSING_REFERENCE)
     }
 
     /// What a condition says, in words; what to say if it is not there is the caller's.

@@ -55,6 +55,12 @@ pub struct HostedClusterStatus {
     pub other: BTreeMap<String, Value>,
 }
 
+impl HostedClusterStatus {
+    /// The reason of `ValidConfiguration` if nothing is wrong but that something is named which is not there. It may be on its way:
+    /// whoever makes a cluster does not make everything at once.
+    pub const MISSING_REFERENCE: &'static str = "MissingReference";
+}
+
 /// Which versions a cluster ran and runs.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]

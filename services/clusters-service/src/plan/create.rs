@@ -86,7 +86,7 @@ fn judge(world: &World<'_>, plan: &mut Plan, hosted: &Report, managed: &Report, 
         return;
     }
     let updating = record.cluster.state == ClusterState::Updating;
-    let fatal = FATAL.iter().find(|(condition, _)| hosted.is_false(condition));
+    let fatal = FATAL.iter().find(|(condition, _)| hosted.is_refused(condition));
     // What was said of a former request says nothing about this one.
     if let Some((condition, code)) = fatal.filter(|_| !updating || hosted.is_current()) {
         let observed = hosted.words(condition).unwrap_or_default();
@@ -137,6 +137,14 @@ fn waiting_for(record: &ClusterRecord, hosted: &Report, managed: &Report) -> Str
     }
     if record.update.is_some() && !hosted.is_current() {
         return "step 9: waiting for the hosted control plane to take the change".to_owned();
+    }
+    let is_missing = |condition: &str| hosted.is_false(condition) && !hosted.is_refused(condition);
+    // One that was made runs on with what it has.
+    if record.cluster.state != ClusterState::Ready
+        && let Some((condition, _)) = FATAL.iter().find(|(condition, _)| is_missing(condition))
+    {
+        let words = hosted.words(condition).unwrap_or_default();
+        return format!("step 9: waiting for what the hosted control plane is made from: {words}");
     }
     if !hosted.is_true("Available") {
         let words = hosted.words("Available").unwrap_or_else(|| "it has not been looked at yet".to_owned());

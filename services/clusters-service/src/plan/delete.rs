@@ -36,8 +36,10 @@ fn next(world: &World<'_>, plan: &mut Plan) -> String {
     let late = world.bundles.keys().filter(|name| !known(world, name));
     let late = late.filter(|name| !world.removed(plan, name)).count();
     let no_credentials = credentials::remove(world, plan);
-    if !world.node_pools.is_empty() {
-        return format!("waiting for {} node pools to go", world.node_pools.len());
+    match world.node_pools {
+        [] => {}
+        [one] => return format!("waiting for node pool `{}` to go", one.node_pool.id),
+        several => return format!("waiting for {} node pools to go", several.len()),
     }
     if !no_credentials {
         return "waiting for the requests for administrators' credentials to go".to_owned();

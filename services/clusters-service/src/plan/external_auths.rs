@@ -6,6 +6,8 @@ use super::{Plan, World, plus};
 use crate::observed::Report;
 use crate::record::ExternalAuthRecord;
 
+/// Says of a `HostedCluster` whether everything is as it should be, and there, that it names.
+const CONFIGURED: &str = "ValidConfiguration";
 /// Says of a `HostedCluster` whether the API server that answers was told of the issuers. It is there only where there are any.
 const BELIEVED: &str = "ValidOIDCConfiguration";
 
@@ -36,7 +38,7 @@ pub(super) fn judge(world: &World<'_>, plan: &mut Plan, hosted: &Report) {
         } else if let Some(refusal) = refusal(hosted).filter(|_| taken) {
             let message = format!("the management cluster refuses it: {refusal}");
             record.enter(ExternalAuthStateValue::Error, message, world.now);
-        } else if taken && hosted.is_true(BELIEVED) {
+        } else if taken && hosted.is_true(BELIEVED) && !hosted.is_false(CONFIGURED) {
             record.enter(
                 ExternalAuthStateValue::Ready,
                 hosted.words(BELIEVED).unwrap_or_default(),
@@ -57,7 +59,7 @@ pub(super) fn judge(world: &World<'_>, plan: &mut Plan, hosted: &Report) {
 
 /// Why nobody will ever be let in, if that is so.
 fn refusal(hosted: &Report) -> Option<String> {
-    let refused = ["ValidConfiguration", BELIEVED].into_iter().find(|condition| hosted.is_false(condition));
+    let refused = [CONFIGURED, BELIEVED].into_iter().find(|condition| hosted.is_refused(condition));
     refused.and_then(|condition| hosted.words(condition))
 }
 

@@ -16,6 +16,7 @@ mod credentials;
 mod deadlines;
 mod marks;
 mod upgrades;
+mod words;
 
 /// A world in which actions do what they should at once, and reports are those of a cluster that works.
 struct Model {

@@ -230,7 +230,7 @@ impl Sources {
                 let wanted = reference.key().map(|key| format!(" with key `{key}`")).unwrap_or_default();
                 let described = reference.describe(namespace);
                 let message = format!("{described} does not exist; create it{wanted}");
-                sources.refusals.add(Refusal::invalid(message));
+                sources.refusals.add(Refusal::missing(message));
                 continue;
             };
             match reference.check(namespace, &found.data) {

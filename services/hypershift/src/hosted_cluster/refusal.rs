@@ -1,5 +1,7 @@
 //! What is wrong with a specification, and which condition says so.
 
+use pilothouse_crds::HostedClusterStatus;
+
 /// A specification that cannot be carried out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Refusal {
@@ -28,6 +30,11 @@ impl Refusal {
         Self { condition: "ValidConfiguration", reason: "InvalidConfiguration", message: message.into() }
     }
 
+    /// Something is named that is not there, and may come.
+    pub(crate) fn missing(message: impl Into<String>) -> Self {
+        Self { reason: HostedClusterStatus::MISSING_REFERENCE, ..Self::invalid(message) }
+    }
+
     pub(crate) fn release(message: impl Into<String>) -> Self {
         Self { condition: "ValidReleaseImage", reason: "InvalidImage", message: message.into() }
     }
@@ -36,12 +43,15 @@ impl Refusal {
 // === impl Refusals ===
 
 impl Refusals {
-    /// Two complaints of one condition become one with both messages.
+    /// Two complaints of one condition become one with both messages, and with the reason of what does not come about by waiting.
     pub(crate) fn add(&mut self, refusal: Refusal) {
         match self.0.iter_mut().find(|known| known.condition == refusal.condition) {
             Some(known) => {
                 known.message.push_str("; ");
                 known.message.push_str(&refusal.message);
+                if known.reason == HostedClusterStatus::MISSING_REFERENCE {
+                    known.reason = refusal.reason;
+                }
             }
             None => self.0.push(refusal),
         }
@@ -73,5 +83,23 @@ impl Refusals {
 impl From<Refusal> for Refusals {
     fn from(refusal: Refusal) -> Self {
         Self(vec![refusal])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_wrong_counts_more_than_what_is_missing() {
+        let reason = |complaints: [Refusal; 2]| {
+            let mut refusals = Refusals::default();
+            complaints.into_iter().for_each(|complaint| refusals.add(complaint));
+            refusals.of("ValidConfiguration").unwrap().reason
+        };
+        let (wrong, missing) = (|| Refusal::invalid("wrong"), || Refusal::missing("missing"));
+        assert_eq!(reason([missing(), missing()]), "MissingReference");
+        assert_eq!(reason([missing(), wrong()]), "InvalidConfiguration");
+        assert_eq!(reason([wrong(), missing()]), "InvalidConfiguration");
     }
 }

@@ -82,6 +82,7 @@ async fn what_a_cluster_names_is_awaited_copied_and_followed() {
     let _ = originals.delete("my-pull-secret", &DeleteParams::default()).await.unwrap();
     let complaint = region.eventually_condition("ValidConfiguration", "False").await;
     assert!(complaint.message.contains("my-pull-secret does not exist"), "{}", complaint.message);
+    assert_eq!(complaint.reason, "MissingReference");
     region.eventually_condition("Available", "True").await;
     eventually_holds(&region, "pull-secret", ".dockerconfigjson", b"{}").await;
 

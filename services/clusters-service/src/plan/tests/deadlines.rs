@@ -88,8 +88,8 @@ fn an_upgrade_that_cannot_begin_fails_in_time_with_what_stood_in_its_way() {
     }
 }
 
-#[test]
-fn an_external_auth_fails_in_time_and_works_when_it_is_taken() {
+/// A cluster that is ready, and now has one.
+fn with_external_auth() -> Model {
     let mut model = Model::new();
     model.settle();
     let new: NewExternalAuth = serde_json::from_value(json!({
@@ -98,6 +98,34 @@ fn an_external_auth_fails_in_time_and_works_when_it_is_taken() {
     .unwrap();
     let auth = admission::external_auth(new, &model.cluster.cluster, model.now).unwrap();
     model.cluster.external_auths.push(ExternalAuthRecord::new(auth, Origin::default()));
+    model
+}
+
+/// The API server goes on with the issuers that it was told of before.
+#[test]
+fn an_external_auth_is_not_ready_while_what_it_names_is_missing() {
+    let mut model = with_external_auth();
+    for action in model.plan().actions {
+        model.act(action);
+    }
+    let id = model.cluster.cluster.id.to_string();
+    let believed = text("ValidOIDCConfiguration-Status", "True");
+    let missing = ["ValidConfiguration-Status", "ValidConfiguration-Reason"];
+    let missing =
+        missing.into_iter().zip(["False", "MissingReference"]).map(|(name, value)| text(name, value));
+    let seen: Vec<_> = [believed.clone()].into_iter().chain(missing).collect();
+    for (seen, expected) in
+        [(seen, ExternalAuthStateValue::Installing), (vec![believed], ExternalAuthStateValue::Ready)]
+    {
+        model.report(&id, nested("HostedCluster", &seen));
+        look(&mut model);
+        assert_eq!(model.cluster.external_auths[0].external_auth.status.state.value, expected);
+    }
+}
+
+#[test]
+fn an_external_auth_fails_in_time_and_works_when_it_is_taken() {
+    let mut model = with_external_auth();
     let shown = |model: &Model| {
         let status = model.cluster.external_auths[0].external_auth.status.clone();
         (status.state.value, status.message)
