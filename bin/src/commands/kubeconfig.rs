@@ -45,6 +45,15 @@ struct Elsewhere {
     key: Option<PathBuf>,
 }
 
+/// Which Clusters Service was asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Asked {
+    /// That of the region on this machine.
+    Here,
+    /// Any other, by somebody who showed a certificate or did not.
+    Elsewhere { anonymously: bool },
+}
+
 impl Args {
     /// Prints it.
     ///
@@ -58,13 +67,14 @@ impl Args {
             match elsewhere.clusters_service {
                 Some(url) => {
                     let Elsewhere { authorities, certificate, key, .. } = elsewhere;
+                    let asked = Asked::Elsewhere { anonymously: certificate.is_none() };
                     let peer = Peer::new(url, authorities, (certificate, key));
                     let http = peer.client(&Clock::system())?.build()?;
                     let found = match BreakGlass::try_new(http, &peer.url, tell) {
                         Ok(clusters) => clusters.kubeconfig(&cluster).await,
                         Err(error) => Err(error),
                     };
-                    hinted(found, true)
+                    hinted(found, asked)
                 }
                 None => {
                     let data_dir = region.data_dir()?;
@@ -72,7 +82,7 @@ impl Args {
                         Ok(clusters) => clusters.short_lived_kubeconfig(&data_dir, &cluster, tell).await,
                         Err(error) => Err(error),
                     };
-                    hinted(found, false)
+                    hinted(found, Asked::Here)
                 }
             }
         })?;
@@ -86,13 +96,14 @@ fn tell(news: &str) {
     let _ = writeln!(io::stderr(), "{news}");
 }
 
-/// With what to do about just this failure. `elsewhere`: the region is not the one on this machine.
-fn hinted(found: Result<String, HostedClustersError>, elsewhere: bool) -> Result<String, Failure> {
-    let hint = found.as_ref().err().map(|error| hint(error, elsewhere));
+/// With what to do about just this failure.
+fn hinted(found: Result<String, HostedClustersError>, asked: Asked) -> Result<String, Failure> {
+    let hint = found.as_ref().err().map(|error| hint(error, asked));
     found.map_err(|error| anyhow!(error)).hint(hint.unwrap_or_default())
 }
 
-fn hint(error: &HostedClustersError, elsewhere: bool) -> &'static str {
+fn hint(error: &HostedClustersError, asked: Asked) -> &'static str {
+    let elsewhere = asked != Asked::Here;
     match error {
         HostedClustersError::NoRegion { .. } => {
             "`pilothouse up` starts a region; `--data-dir DIR` names another one on this machine, and \
@@ -113,6 +124,14 @@ fn hint(error: &HostedClustersError, elsewhere: bool) -> &'static str {
         HostedClustersError::Ambiguous { .. } => "name one of these prefixes instead",
         HostedClustersError::NotYet { .. } => {
             "it has one once its control plane answers; `pilothouse status` shows how far it is"
+        }
+        HostedClustersError::Unanswered { source } if elsewhere && source.is_not_allowed() => {
+            "`--certificate` has to be of one of its `callers`; an administrator adds the name in this one to them, in \
+             `exposure` of `[service.listener]` of its configuration"
+        }
+        HostedClustersError::Unanswered { .. } if asked == (Asked::Elsewhere { anonymously: true }) => {
+            "it was shown no certificate: where it asks for one, name `--certificate` and `--key` of one of its `callers`; \
+             else see that `--clusters-service` is where it listens, and `--authorities` certify it"
         }
         HostedClustersError::Unanswered { .. } if elsewhere => {
             "see that `--clusters-service` is where it listens, `--authorities` certify it, and `--certificate` is of one of \
@@ -141,10 +160,11 @@ mod tests {
     #[test]
     fn a_failure_of_a_region_elsewhere_does_not_send_anybody_to_this_machine() {
         let unknown = || HostedClustersError::Unknown { name: "first".to_owned(), others: Vec::new() };
-        assert!(hint(&unknown(), false).contains("pilothouse status"));
-        assert!(!hint(&unknown(), true).contains("pilothouse status"));
+        let elsewhere = Asked::Elsewhere { anonymously: false };
+        assert!(hint(&unknown(), Asked::Here).contains("pilothouse status"));
+        assert!(!hint(&unknown(), elsewhere).contains("pilothouse status"));
         let waits = "step 9".to_owned();
         let late = HostedClustersError::TooLong { name: "first".to_owned(), waits };
-        assert!(!hint(&late, false).contains("pilothouse up"));
+        assert!(!hint(&late, Asked::Here).contains("pilothouse up"));
     }
 }

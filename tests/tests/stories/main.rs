@@ -22,6 +22,7 @@ mod hosted_cluster;
 mod isolation;
 mod joined_node;
 mod kills;
+mod kubeconfig_elsewhere;
 mod left_over;
 mod lost_nodes;
 mod management;

@@ -1,6 +1,7 @@
 use futures::Stream;
 use http::{Method, StatusCode};
 use pilothouse_http::{Call, Context, Response};
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use url::Url;
 
@@ -308,8 +309,25 @@ async fn refusal(response: Response) -> Error {
     match response.bytes().await {
         Ok(body) => match serde_json::from_slice::<ErrorBody>(&body) {
             Ok(body) => Error::Refused(Box::new(body)),
-            Err(error) => Error::Unreadable { status, source: Some(error) },
+            Err(error) => match serde_json::from_slice::<Problem>(&body) {
+                Ok(Problem { error }) if error.code == CALLER_NOT_ALLOWED => Error::NotAllowed(error.message),
+                _ => Error::Unreadable { status, source: Some(error) },
+            },
         },
         Err(error) => error.into(),
     }
 }
+
+/// How a listener answers that lets in only whom it knows: before the service is asked at all.
+#[derive(Deserialize)]
+struct Problem {
+    error: ProblemDetails,
+}
+
+#[derive(Deserialize)]
+struct ProblemDetails {
+    code: String,
+    message: String,
+}
+
+const CALLER_NOT_ALLOWED: &str = "CallerNotAllowed";

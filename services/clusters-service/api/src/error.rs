@@ -18,6 +18,9 @@ pub enum Error {
     /// The service answered and said no.
     #[error("Clusters Service refused: {}", .0.reason)]
     Refused(Box<ErrorBody>),
+    /// The service knows who asks, and lets nobody of that name in.
+    #[error("Clusters Service lets nobody in who shows this certificate: {0}")]
+    NotAllowed(String),
     /// There was no answer, or half of one.
     #[error("Clusters Service could not be asked")]
     Unreachable(#[from] CallError),
@@ -78,7 +81,11 @@ impl Error {
     pub fn body(&self) -> Option<&ErrorBody> {
         match self {
             Self::Refused(body) => Some(body),
-            Self::Unreachable(_) | Self::Unreadable { .. } | Self::Silent(_) | Self::Address(_) => None,
+            Self::NotAllowed(_)
+            | Self::Unreachable(_)
+            | Self::Unreadable { .. }
+            | Self::Silent(_)
+            | Self::Address(_) => None,
         }
     }
 
@@ -95,6 +102,11 @@ impl Error {
     /// Whether it clashes with what is there.
     pub fn is_conflict(&self) -> bool {
         self.has_status(StatusCode::CONFLICT)
+    }
+
+    /// Whether whoever asks shows the certificate of somebody who may not.
+    pub fn is_not_allowed(&self) -> bool {
+        matches!(self, Self::NotAllowed(_))
     }
 
     /// Whether a watch's cursor is too old to go on from: watch again without one.
@@ -121,6 +133,8 @@ impl Error {
             Self::Refused(body) => body.status == 429 || body.status >= 500,
             // Whoever stands between us and the service says nothing about the request, whatever the status.
             Self::Unreachable(_) | Self::Unreadable { .. } | Self::Silent(_) => true,
+            // So does who may ask: that is the configuration of the service, or of us, and is put right by people.
+            Self::NotAllowed(_) => true,
             Self::Address(_) => false,
         }
     }

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -82,6 +83,7 @@ fn resumed(state: &State, text: &str) -> Result<u64, Refusal> {
 
 impl Watch {
     async fn next(&mut self) -> Option<Bytes> {
+        let mut heartbeat = pin!(tokio::time::sleep(HEARTBEAT));
         loop {
             if let Some(line) = self.waiting.pop_front() {
                 return Some(line);
@@ -104,7 +106,7 @@ impl Watch {
             if self.waiting.is_empty() {
                 tokio::select! {
                     changed = self.news.changed() => changed.ok()?,
-                    () = tokio::time::sleep(HEARTBEAT) => return Some(Bytes::from_static(b"\n")),
+                    () = &mut heartbeat => return Some(Bytes::from_static(b"\n")),
                 }
             }
         }

@@ -57,6 +57,17 @@ async fn what_somebody_else_answers_is_no_answer_of_the_service() {
 }
 
 #[tokio::test]
+async fn whoever_may_not_ask_is_told_so_by_whoever_lets_in() {
+    let (service, client, cluster) = with_cluster().await;
+    let body =
+        r#"{"error": {"code": "CallerNotAllowed", "message": "`maestro` is not among the allowed callers"}}"#;
+    service.inject_times(1, Fault::Foreign { status: 403, body }, Call::is_read);
+    let told = client.cluster_get(&context(), &cluster.id).await.unwrap_err();
+    assert!(told.is_not_allowed() && told.is_retryable(), "{told:?}");
+    assert!(told.to_string().ends_with(": `maestro` is not among the allowed callers"), "{told}");
+}
+
+#[tokio::test]
 async fn a_call_can_hang_until_it_is_let_go() {
     let (service, client, cluster) = with_cluster().await;
     service.inject(Fault::Stall, Call::is_deletion);
