@@ -9,6 +9,7 @@
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
+use std::pin::pin;
 use std::time::Duration;
 
 use super::{Bytes, Context, Extension, RawQuery, Response, Shared, State, pairs};
@@ -136,6 +137,8 @@ impl Watch {
     }
 
     async fn next(&mut self) -> Option<Bytes> {
+        // Since the last line: what happens meanwhile and is not told shows nobody that the watch is still there.
+        let mut heartbeat = pin!(tokio::time::sleep(HEARTBEAT));
         loop {
             if let Some(line) = self.waiting.pop_front() {
                 return Some(line);
@@ -143,7 +146,7 @@ impl Watch {
             let batch = tokio::select! {
                 batch = self.feed.next() => batch,
                 () = self.shutdown.requested() => return None,
-                () = tokio::time::sleep(HEARTBEAT) => return Some(Bytes::from_static(b"\n")),
+                () = &mut heartbeat => return Some(Bytes::from_static(b"\n")),
             };
             if let Err(error) = batch.and_then(|batch| self.take(&batch)) {
                 warn!(error = %Chain(&error), "a watch ends, its reader comes back by itself");
@@ -236,4 +239,55 @@ fn line(event: &Event, base: &str) -> Bytes {
     let mut line = links::written(event, base).unwrap_or_default();
     line.push(b'\n');
     line.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+    use pilothouse_clusters_service_api::ProvisionShardStatus;
+    use pilothouse_store::{Decision, Keyring, Location, Options, Store};
+    use tokio::time::{sleep, timeout};
+
+    use super::*;
+    use crate::config::Shard;
+    use crate::record::ShardRecord;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_watch_shows_that_it_is_there_while_only_what_it_does_not_tell_happens() {
+        let mut options = Options::new(Location::memory(), crate::records::catalog(), Shutdown::new());
+        options.keyring = Some(Keyring::ephemeral().unwrap());
+        let records = Records::try_new(Store::open(options).await.unwrap()).unwrap();
+        let shard = Shard { id: "a".into(), consumer: "a".into(), ..Shard::default() };
+        records.shard_create(&ShardRecord::new(shard, Timestamp::UNIX_EPOCH)).await.unwrap();
+        let shutdown = Shutdown::new();
+        let mut watch = from_the_beginning(&records, None, &shutdown).await.unwrap();
+        assert!(watch.next().await.is_some_and(|line| line.starts_with(b"{")), "a bookmark");
+
+        // Management clusters are no business of a watch, however often something is noted of them.
+        let busy = async {
+            loop {
+                sleep(HEARTBEAT.mul_f32(0.7)).await;
+                let changed = records.shard_update("a", |record| {
+                    record.status = match record.status {
+                        ProvisionShardStatus::Active => ProvisionShardStatus::Maintenance,
+                        _ => ProvisionShardStatus::Active,
+                    };
+                    Decision::Write
+                });
+                changed.await.unwrap();
+            }
+        };
+        let heard = async {
+            for _ in 0..3 {
+                let line = timeout(HEARTBEAT.mul_f32(1.5), watch.next()).await.expect("a sign of life");
+                assert_eq!(line.as_deref(), Some(b"\n".as_slice()));
+            }
+        };
+        tokio::select! {
+            () = heard => {}
+            () = busy => {}
+        }
+        shutdown.request(pilothouse_runtime::Reason::Asked("the test is over".to_owned()));
+        assert_eq!(watch.next().await, None, "a watch ends with the service");
+    }
 }

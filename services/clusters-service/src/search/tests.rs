@@ -28,6 +28,8 @@ fn searches_are_understood_as_in_sql() {
         ("name='first'", true),
         ("name = 'First'", false),
         ("name <> 'first' or state = 'ready'", true),
+        ("name != 'first'", false),
+        ("name <= 'first' and name >= 'first' and name < 'g' and name > 'f'", true),
         ("name='x' or name='y' and state='ready'", false),
         ("(name='x' or name='first') and state='ready'", true),
         ("not name='x'", true),
@@ -37,9 +39,14 @@ fn searches_are_understood_as_in_sql() {
         ("name like 'F%'", false),
         ("name ilike 'F%'", true),
         ("name not like '%z%'", true),
+        ("name not ilike 'F%'", false),
+        ("name like 'f%' and not name like 'f'", true),
+        // What means something in other languages is a letter here.
+        ("name like 'f.*'", false),
         ("state in ('error', 'ready')", true),
         ("state not in ('error', 'ready')", false),
         ("version.id between 'openshift-v4.20.0' and 'openshift-v4.20.9'", true),
+        ("version.id not between 'openshift-v4.20.4' and 'openshift-v4.20.9'", true),
         ("version.id >= 'openshift-v4.21'", false),
         ("hypershift.enabled = true and hypershift.enabled='true'", true),
         ("properties.owner='ada''s'", true),
@@ -47,6 +54,8 @@ fn searches_are_understood_as_in_sql() {
         ("api.url = 'x'", false),
         ("not api.url = 'x'", false),
         ("api.url is null and name is not null", true),
+        ("api.url is not null", false),
+        ("api.url in ('x') or api.url not in ('x') or api.url like '%'", false),
         ("properties.absent <> 'x'", false),
     ] {
         let expression =
@@ -68,11 +77,20 @@ fn what_is_no_search_is_refused_where_it_goes_wrong() {
         ("name in 'a'", 9, "expected `(`"),
         ("name ~= 'a'", 6, "`~` has no meaning here"),
         ("name is 'a'", 9, "expected `null`"),
+        ("name like 5", 11, "expected a pattern in single quotes"),
+        ("name between 'a' or 'b'", 18, "expected `and`"),
+        ("name in ()", 10, "expected a value"),
+        ("name not = 'a'", 10, "expected an operator"),
+        ("id = 5.5.5", 6, "`5.5.5` is not a number"),
     ] {
         let error = Expression::parse(search, Subject::Clusters).unwrap_err();
         assert_eq!(error.at, at, "{search}: {error}");
         assert!(error.problem.starts_with(problem), "{search}: {error}");
     }
+    let long = format!("name = '{}'", "a".repeat(8192));
+    assert!(
+        Expression::parse(&long, Subject::Clusters).unwrap_err().problem.contains("longer than 8192 bytes")
+    );
     let nested = format!("{}name='a'{}", "(".repeat(60), ")".repeat(60));
     assert!(Expression::parse(&nested, Subject::Clusters).unwrap_err().problem.contains("less nesting"));
     let nested = format!("{}name='a'", "not ".repeat(1000));

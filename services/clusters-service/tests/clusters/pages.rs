@@ -42,6 +42,21 @@ async fn pages_put_together_are_everything_once_and_in_order() {
     let by_name = ListQuery { order: Some("name desc".into()), size: Some(1), ..ListQuery::default() };
     let found = service.client.cluster_list(&context(), &by_name).await.unwrap();
     assert_eq!((found.items[0].name.as_str(), found.total), ("cluster-6", 7));
+    // Behind the last page is an empty one; before the first there is none.
+    let far = ListQuery { page: Some(u32::MAX), size: Some(u32::MAX), ..ListQuery::default() };
+    let found = service.client.cluster_list(&context(), &far).await.unwrap();
+    assert_eq!((found.items.len(), found.total), (0, 7));
+    for (query, words) in [
+        ("page=0", "pages are counted from one"),
+        ("size=-1", "`-1` is not a number"),
+        ("page=two", "`two` is not a number"),
+        ("order=name+down", "`down` is neither `asc` nor `desc`"),
+    ] {
+        let path = format!("/api/clusters_mgmt/v1/clusters?{query}");
+        let (status, refused) = service.call("GET", &path, &Value::Null).await;
+        let reason = refused["reason"].as_str().unwrap_or_default();
+        assert!(status == 400 && reason.contains(words), "{query}: {refused}");
+    }
     let none = ListQuery { size: Some(0), ..ListQuery::default() };
     let found = service.client.cluster_list(&context(), &none).await.unwrap();
     assert_eq!((found.items.len(), found.total), (0, 7));
