@@ -219,7 +219,7 @@ impl Work<'_> {
     async fn ensure_identity(&self, path: &str) -> Result<String, CloudFailure> {
         let body = json!({"location": self.cluster.region.id, "tags": self.tags()});
         let made = self.ensure(path, IDENTITIES, &body).await?;
-        let client_id = made["properties"]["clientId"].as_str().map(str::to_owned);
+        let client_id = client_id(&made).map(str::to_owned);
         client_id.ok_or_else(|| CloudFailure::Incomplete(path.to_owned(), "its client's id"))
     }
 
@@ -380,6 +380,11 @@ fn mark(found: &Value) -> Option<&str> {
     [&found["tags"], &found["properties"]["metadata"]]
         .into_iter()
         .find_map(|marks| marks[CLUSTER_ID_LABEL].as_str())
+}
+
+/// What an identity is known by, for as long as it exists.
+fn client_id(identity: &Value) -> Option<&str> {
+    identity["properties"]["clientId"].as_str()
 }
 
 fn vault_name(cluster: &Cluster) -> String {

@@ -80,6 +80,8 @@ enum Round {
     Again,
     /// There is nothing to do before something happens, or time passes.
     Rest(Next),
+    /// Another replica has the work.
+    NotOurs,
 }
 
 /// Whether what a plan says could be written down.
@@ -105,7 +107,6 @@ impl Reconcile for ClusterController {
             );
         }
         records.iter().for_each(|record| self.lanes.note(&record.cluster));
-        self.metrics.count_states(records.iter().map(|record| record.cluster.state));
         let all: Vec<_> = records.into_iter().map(|record| record.cluster.id).collect();
         *self.uninspected() = all.iter().cloned().collect();
         Ok(all)
@@ -118,9 +119,6 @@ impl Reconcile for ClusterController {
 
     async fn reconcile(&self, id: &ClusterId) -> Result<Next, TaskError> {
         let outcome = Box::pin(self.pass(id)).await;
-        if outcome.is_ok() {
-            self.uninspected().remove(id);
-        }
         self.parts.rest(id.as_str()).await;
         outcome
     }
@@ -131,11 +129,18 @@ impl ClusterController {
         self.uninspected.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// What the cloud was found to have is as it should be. Who leaves that to another replica looks again afterwards: the other one
+    /// may have ended in the middle of it.
+    fn inspected(&self, id: &ClusterId) {
+        self.uninspected().remove(id);
+    }
+
     /// Looks, and does what there is to do if that is ours to do.
     async fn pass(&self, id: &ClusterId) -> Result<Next, TaskError> {
         let token = self.parts.token(id.as_str()).await;
         let look = self.look(id).await?;
         if !look.finds_work() {
+            self.inspected(id);
             return Ok(self.next(&look));
         }
         let grant = match self.parts.hold(id.as_str()).await? {
@@ -165,7 +170,11 @@ impl ClusterController {
             };
             match self.round(id, grant, look).await? {
                 Round::Again => {}
-                Round::Rest(next) => return Ok(next),
+                Round::Rest(next) => {
+                    self.inspected(id);
+                    return Ok(next);
+                }
+                Round::NotOurs => return Ok(Next::After(LOOK_AGAIN)),
             }
         }
         Err(Box::new(Impossible("the cluster did not come to rest; somebody else keeps changing it")))
@@ -187,7 +196,7 @@ impl ClusterController {
             Look::There(documents, plan) => match self.save(grant, &documents, &plan).await? {
                 Saved::Yes => self.execute(id, &documents, &plan).await,
                 Saved::Outdated => Ok(Round::Again),
-                Saved::NotOurs => Ok(Round::Rest(Next::After(LOOK_AGAIN))),
+                Saved::NotOurs => Ok(Round::NotOurs),
             },
         }
     }
@@ -244,26 +253,17 @@ impl ClusterController {
         for action in &plan.actions {
             debug!(cluster = %id, ?action, "acting");
             self.metrics.acted(action);
-            let outdated = match self.act(plan, documents, action).await {
-                Ok(()) => false,
+            again |= match self.act(plan, documents, action).await {
+                Ok(more) => more,
                 // Somebody was faster: what to do is decided by what is there now.
-                Err(Failed::Maestro(pilothouse_maestro_api::Error::Conflict(_))) => true,
+                Err(Failed::Maestro(pilothouse_maestro_api::Error::Conflict(_))) => {
+                    matches!(action, Action::Update(..))
+                }
                 Err(failed) if self.is_given_up(plan, action, &failed) => {
                     warn!(cluster = %id, ?action, error = %Chain(&failed), "it is given up; what it was to remove is left");
                     false
                 }
                 Err(failed) => return Err(self.failed(id, plan, action, failed).await),
-            };
-            again |= match action {
-                Action::PrepareCloud | Action::RemoveNodePool(_) | Action::RemoveCredential(_) => true,
-                Action::Update(..) if outdated => true,
-                // What comes of these is told by Maestro, or there is nothing left to look at.
-                Action::RestoreCloud
-                | Action::Create(_)
-                | Action::Update(..)
-                | Action::DeleteBundle(_)
-                | Action::DeleteCloud
-                | Action::RemoveCluster => false,
             };
         }
         if again {
@@ -292,16 +292,20 @@ impl ClusterController {
         }
     }
 
-    async fn act(&self, plan: &Plan, documents: &Documents, action: &Action) -> Result<(), Failed> {
+    /// Answers whether there is more to plan at once. What comes of most actions is told by Maestro, or there is nothing left to
+    /// look at.
+    async fn act(&self, plan: &Plan, documents: &Documents, action: &Action) -> Result<bool, Failed> {
         let record = &plan.cluster;
         match action {
             Action::PrepareCloud => {
                 let prepared = self.cloud.ensure(record, &context(record)).await?;
                 self.cloud_prepared(&record.cluster.id, prepared.as_ref()).await?;
+                return Ok(true);
             }
             Action::RestoreCloud => {
-                self.cloud.ensure(record, &context(record)).await?;
+                let prepared = self.cloud.ensure(record, &context(record)).await?;
                 warn!(cluster = %record.cluster.id, "something was removed or changed in the cloud; put back");
+                return Ok(self.identities_changed(&record.cluster.id, prepared.as_ref()).await?);
             }
             Action::Create(work) => match fault::around(PUBLISH, self.source.work_create(work)).await {
                 Ok(()) => info!(cluster = %record.cluster.id, work = work.name, "posted manifests"),
@@ -323,9 +327,11 @@ impl ClusterController {
             Action::RemoveNodePool(index) => {
                 let stored = &documents.node_pools[*index];
                 self.node_pool_remove(&stored.value).await?;
+                return Ok(true);
             }
             Action::RemoveCredential(index) => {
                 self.records.credential_remove(&documents.credentials[*index].value).await?;
+                return Ok(true);
             }
             Action::RemoveCluster => {
                 if let Some(stored) = self.records.cluster_get(&record.cluster.id).await?
@@ -343,7 +349,7 @@ impl ClusterController {
                 }
             }
         }
-        Ok(())
+        Ok(false)
     }
 
     /// What manifests are made of is written with the news itself: so they are never posted without it, or with anything else.
@@ -363,6 +369,29 @@ impl ClusterController {
             Decision::Write
         });
         updated.await.map(drop)
+    }
+
+    /// Notes what the identities are known by that were put back, last of all: until then every look finds that they are others.
+    /// Answers whether that is news, of which other manifests are made.
+    async fn identities_changed(
+        &self,
+        id: &ClusterId,
+        prepared: Option<&Prepared>,
+    ) -> Result<bool, StoreError> {
+        let Some(Prepared { client_ids, .. }) = prepared else { return Ok(false) };
+        let mut news = false;
+        let updated = self.records.cluster_update(id, |record| {
+            let outdated = record.prepared.as_mut().filter(|known| known.client_ids != *client_ids);
+            news = outdated.is_some();
+            let Some(known) = outdated else { return Decision::Keep };
+            known.client_ids.clone_from(client_ids);
+            Decision::Write
+        });
+        updated.await?;
+        if news {
+            warn!(cluster = %id, "an identity had to be made again and is known by another id; its manifests follow");
+        }
+        Ok(news)
     }
 
     /// Only what is still to go: by now somebody may have made a new one under the same id.

@@ -73,11 +73,7 @@ impl Metrics {
             actions: Family::default(),
             status_events: Counter::default(),
         };
-        registry.register(
-            "clusters",
-            "Clusters by state, as of the last full look",
-            metrics.clusters.clone(),
-        );
+        registry.register("clusters", "Clusters by state", metrics.clusters.clone());
         registry.register("actions", "What the controller did", metrics.actions.clone());
         registry.register(
             "status_events",
@@ -87,13 +83,24 @@ impl Metrics {
         metrics
     }
 
-    pub(crate) fn count_states(&self, states: impl Iterator<Item = ClusterState>) {
+    /// Counts all clusters anew.
+    pub(crate) fn count_all(&self, states: impl Iterator<Item = ClusterState>) {
         let mut counts: HashMap<State, i64> = STATES.into_iter().map(|state| (state, 0)).collect();
         for state in states {
             *counts.entry(State::of(state)).or_default() += 1;
         }
         for (state, count) in counts {
             self.clusters.get_or_create(&StateLabels { state }).set(count);
+        }
+    }
+
+    /// A cluster came, went, or is in another state.
+    pub(crate) fn count_change(&self, before: Option<ClusterState>, after: Option<ClusterState>) {
+        if let Some(before) = before {
+            self.clusters.get_or_create(&StateLabels { state: State::of(before) }).dec();
+        }
+        if let Some(after) = after {
+            self.clusters.get_or_create(&StateLabels { state: State::of(after) }).inc();
         }
     }
 

@@ -8,7 +8,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use pilothouse_clusters_service_api::{BreakGlassCredentialId, ClusterId, NodePoolId};
+use pilothouse_clusters_service_api::{BreakGlassCredentialId, ClusterId, ClusterState, NodePoolId};
 use pilothouse_store::{
     Catalog, Conflict, Container, Continue, Decision, Document, DocumentId, Error, Etag, Feed, Lease,
     Partition, Precondition, Query, Revision, Store, Transaction,
@@ -128,6 +128,17 @@ struct Reservation {
     cluster_id: ClusterId,
 }
 
+/// What is read of a cluster that is only to be counted.
+#[derive(Deserialize)]
+struct Counted {
+    cluster: CountedCluster,
+}
+
+#[derive(Deserialize)]
+struct CountedCluster {
+    state: ClusterState,
+}
+
 impl Records {
     pub(crate) fn try_new(store: Store) -> Result<Self, Error> {
         Ok(Self {
@@ -176,6 +187,13 @@ impl Records {
             query = query.matching(SUBSCRIPTION, subscription.to_lowercase());
         }
         self.list(query).await
+    }
+
+    /// In which state each cluster was at a revision. What is secret of them is not opened for it.
+    pub(crate) async fn cluster_states_at(&self, revision: Revision) -> Result<Vec<ClusterState>, Error> {
+        let query = Query::partition(&self.clusters, &self.partition).at(revision).sealed();
+        let records: Vec<Counted> = self.list(query).await?.0;
+        Ok(records.into_iter().map(|record| record.cluster.state).collect())
     }
 
     /// One cluster, if it is there, and the revision at which that is so.

@@ -24,7 +24,7 @@ use crate::metrics::Metrics;
 use crate::records::Records;
 use crate::rest::{self, Rest};
 use crate::shards::ShardController;
-use crate::wakes::{self, Connected, Sleepers};
+use crate::wakes::{self, Connected, Follower, Sleepers};
 
 /// Who this service is at Maestro: the source that its [`SourceClient`] has to be made with.
 pub const SOURCE_ID: &str = "clusters-service";
@@ -168,14 +168,14 @@ impl Service {
         let tasks = Tasks::new("clusters-service", shutdown.clone());
         let records = clusters.records.clone();
         // From before the port was open, so that nothing that was asked for is missed.
-        let feed = records.feed(began_at);
+        let follower = Follower::new(records.clone(), began_at, metrics.clone());
         let handle = controller.spawn(&tasks);
         let shards = shards.spawn(&tasks);
         let sleepers = Sleepers { clusters: handle.clone(), shards: shards.clone() };
         tasks.spawn(
             "follow the store",
             OnExit::StopProcess,
-            wakes::follow_store(records.clone(), feed, (handle, lanes), shutdown.clone()),
+            wakes::follow_store(follower, (handle, lanes), shutdown.clone()),
         );
         tasks.spawn(
             "follow Maestro",

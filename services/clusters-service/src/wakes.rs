@@ -13,12 +13,13 @@ use pilothouse_clusters_service_api::ClusterId;
 use pilothouse_maestro_api::{Error as MaestroError, RestClient, SourceClient, StatusEvent, Subscription};
 use pilothouse_runtime::reconcile::Handle;
 use pilothouse_runtime::{Chain, Policy, Shutdown, TaskError};
-use pilothouse_store::{Error as StoreError, Feed};
+use pilothouse_store::{Batch, Error as StoreError, Feed, Revision};
 use tracing::{debug, info, warn};
 
 use crate::lanes::Lanes;
 use crate::manifests::{CLUSTER_ID_LABEL, SHARD_LABEL};
 use crate::metrics::Metrics;
+use crate::record::ClusterRecord;
 use crate::records::{Entry, Records};
 
 /// Whether Maestro's news arrive at present.
@@ -31,26 +32,35 @@ pub(crate) struct Sleepers {
     pub(crate) shards: Handle<String>,
 }
 
+/// Reads what happens to the records, and keeps count of clusters by it.
+pub(crate) struct Follower {
+    records: Records,
+    feed: Feed,
+    metrics: Metrics,
+    /// Whether everything is counted that was there before what the feed brings next.
+    counted: bool,
+}
+
 /// Follows the store until shutdown.
 pub(crate) async fn follow_store(
-    records: Records,
-    mut feed: Feed,
+    mut follower: Follower,
     (handle, lanes): (Handle<ClusterId>, Lanes),
     shutdown: Shutdown,
 ) -> Result<(), TaskError> {
     let mut delays = Policy::RECONNECT.delays();
     loop {
         let batch = tokio::select! {
-            batch = feed.next() => batch,
+            batch = follower.next() => batch,
             () = shutdown.requested() => return Ok(()),
         };
         match batch {
-            Ok(batch) => {
+            Ok(Some(batch)) => {
                 delays.reset();
                 for change in &batch.changes {
                     let entry = Entry::of(change)?;
-                    if let Some(Entry::Cluster { after: Some(after), .. }) = &entry {
-                        lanes.note(&after.cluster);
+                    if let Some(Entry::Cluster { before, after }) = &entry {
+                        follower.count(before.as_deref(), after.as_deref());
+                        after.iter().for_each(|after| lanes.note(&after.cluster));
                     }
                     if is_lost_or_back(entry.as_ref()) {
                         // Its clusters say so; it is too rare to be worth an index of them.
@@ -60,14 +70,48 @@ pub(crate) async fn follow_store(
                     }
                 }
             }
-            Err(StoreError::TooOld { .. } | StoreError::NotYet { .. }) => {
-                feed = records.feed(records.revision().await?);
-                handle.wake_all();
-            }
+            Ok(None) => handle.wake_all(),
             Err(error) => {
                 warn!(error = %Chain(&error), "cannot follow the store, trying again");
                 wait(delays.next(), &shutdown).await;
             }
+        }
+    }
+}
+
+impl Follower {
+    /// From a revision on.
+    pub(crate) fn new(records: Records, after: Revision, metrics: Metrics) -> Self {
+        let feed = records.feed(after);
+        Self { records, feed, metrics, counted: false }
+    }
+
+    /// The next changes; none if some were missed, and are not known any more.
+    async fn next(&mut self) -> Result<Option<Batch>, StoreError> {
+        match self.read().await {
+            Err(StoreError::TooOld { .. } | StoreError::NotYet { .. }) => {
+                self.feed = self.records.feed(self.records.revision().await?);
+                self.counted = false;
+                Ok(None)
+            }
+            read => read.map(Some),
+        }
+    }
+
+    /// What is there is counted as of where the feed stands: so what that brings is neither left out nor counted twice.
+    async fn read(&mut self) -> Result<Batch, StoreError> {
+        if !self.counted {
+            let there = self.records.cluster_states_at(self.feed.revision()).await?;
+            self.metrics.count_all(there.into_iter());
+            self.counted = true;
+        }
+        self.feed.next().await
+    }
+
+    fn count(&self, before: Option<&ClusterRecord>, after: Option<&ClusterRecord>) {
+        let [before, after] = [before, after].map(|record| record.map(|record| record.cluster.state));
+        if before != after {
+            self.metrics.count_change(before, after);
         }
     }
 }

@@ -10,7 +10,8 @@ use tracing::debug;
 
 use super::vault::{ENCRYPTION_KEY, PULL_SECRET, Vault, has_vault};
 use super::{
-    Cloud, CloudFailure, DNS_ZONES, OPERATORS, Paths, RESOURCE_GROUPS, VAULTS, Work, delegation, texts,
+    Cloud, CloudFailure, DNS_ZONES, IDENTITIES, OPERATORS, Paths, RESOURCE_GROUPS, VAULTS, Work, client_id,
+    delegation, texts,
 };
 use crate::record::ClusterRecord;
 
@@ -37,6 +38,13 @@ impl Cloud {
         missing.retain(|path| !find(path).is_some_and(|found| work.is_own(found)));
         let mut missing: Vec<String> = missing.into_iter().cloned().collect();
 
+        for (operator, path) in OPERATORS.iter().zip(identities) {
+            if let Some(found) = find(path).filter(|found| work.is_own(found))
+                && work.is_another(operator, path, found, record).await?
+            {
+                missing.push(path.clone());
+            }
+        }
         // A group need not list what is in its zones and vaults.
         let address = find(address).and_then(|found| found["properties"]["ipAddress"].as_str());
         missing.extend(work.record_drift(records, address).await?);
@@ -67,6 +75,25 @@ impl Work<'_> {
     /// Whether this carries the cluster's mark.
     pub(super) fn is_own(&self, found: &Value) -> bool {
         self.own_etag("", found).is_ok()
+    }
+
+    /// Whether an identity is not the one that was recorded: somebody removed that, and since then there is another in its
+    /// place.
+    async fn is_another(
+        &self,
+        operator: &str,
+        path: &str,
+        found: &Value,
+        record: &ClusterRecord,
+    ) -> Result<bool, CloudFailure> {
+        let recorded = record.prepared.as_ref().and_then(|prepared| prepared.client_ids.get(operator));
+        let Some(recorded) = recorded else { return Ok(false) };
+        if let Some(shown) = client_id(found) {
+            return Ok(shown != recorded);
+        }
+        // It need not be shown in a list.
+        let found = self.get(path, IDENTITIES).await?.unwrap_or_default();
+        Ok(client_id(&found).is_some_and(|shown| shown != recorded))
     }
 
     /// The record of the API's name, if it does not lead to the address any more.

@@ -121,7 +121,8 @@ impl Work<'_> {
         Ok(Some(key))
     }
 
-    /// What an identity proves itself with. Nobody but the vault keeps it.
+    /// What an identity proves itself with. Nobody but the vault keeps it. It says whose it is: that of an identity which is
+    /// there no more proves nothing, and another one takes its place.
     async fn ensure_credential(
         &self,
         vault: &Vault,
@@ -131,7 +132,13 @@ impl Work<'_> {
         let tenant = directory(self.cluster);
         let secret = new_key();
         let text = json!({"client_id": client_id, "tenant_id": tenant, "client_secret": secret.expose()});
-        self.make_secret(vault, &name, &Secret::new(text.to_string())).await.map(drop)
+        let value = Secret::new(text.to_string());
+        if self.make_secret(vault, &name, &value).await?
+            || is_of(&self.read_secret(vault, &name).await?, client_id)
+        {
+            return Ok(());
+        }
+        self.replace(&vault.secret(&name), VAULTS, &self.secret_body(&value)).await.map(drop)
     }
 
     /// A secret that says this, whatever it said before.
@@ -172,6 +179,12 @@ impl Work<'_> {
     fn secret_body(&self, value: &Secret) -> Value {
         json!({"tags": {CLUSTER_ID_LABEL: self.cluster.id}, "properties": {"value": value.expose()}})
     }
+}
+
+/// Whether a credential is that of this identity.
+fn is_of(credential: &Secret, client_id: &str) -> bool {
+    let said: Value = serde_json::from_str(credential.expose()).unwrap_or_default();
+    said["client_id"] == client_id
 }
 
 /// Whether a cluster has, or is to have, a vault: all but those that were prepared before there were any.

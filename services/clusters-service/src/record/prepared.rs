@@ -7,7 +7,8 @@ use base64::engine::general_purpose::STANDARD;
 use pilothouse_clusters_service_api::Secret;
 use serde::{Deserialize, Serialize};
 
-/// Written together with the news that the cloud is prepared, and never changed: manifests are made of it.
+/// Written together with the news that the cloud is prepared: manifests are made of it. Only what identities are known by is
+/// ever changed, when one had to be made again.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Prepared {
     /// The name of the cluster's vault.

@@ -22,6 +22,10 @@ pub(crate) struct Cloud {
     /// Everything that secrets were ever made to say, by their paths.
     said: Mutex<BTreeMap<String, Vec<String>>>,
     correlations: Mutex<Vec<String>>,
+    /// How many identities there were at a path, one after the other.
+    identities: Mutex<BTreeMap<String, u32>>,
+    /// A property that lists do not show.
+    hidden: Mutex<Option<&'static str>>,
     /// What was deleted, each with the state of it that was named.
     deleted: Mutex<Vec<(String, String)>>,
     log: Mutex<Vec<String>>,
@@ -41,6 +45,8 @@ impl Cloud {
             resources: Mutex::default(),
             said: Mutex::default(),
             correlations: Mutex::default(),
+            identities: Mutex::default(),
+            hidden: Mutex::default(),
             deleted: Mutex::default(),
             log: Mutex::default(),
             switch,
@@ -126,6 +132,11 @@ impl Cloud {
         change(self.resources.lock().unwrap().get_mut(&path.to_lowercase()).unwrap());
     }
 
+    /// Lists show a property no more.
+    pub(crate) fn hide(&self, property: &'static str) {
+        *self.hidden.lock().unwrap() = Some(property);
+    }
+
     /// Somebody removes something.
     pub(crate) fn remove(&self, path: &str) {
         self.resources.lock().unwrap().remove(path).unwrap_or_else(|| panic!("no {path}"));
@@ -141,6 +152,14 @@ impl Cloud {
 
     pub(crate) fn get(&self, path: &str) -> Option<Value> {
         self.resources.lock().unwrap().get(&path.to_lowercase()).cloned()
+    }
+
+    /// The first identity at a path is known by its name, and each that takes the place of another by a number as well.
+    fn new_client_id(&self, path: &str) -> Value {
+        let mut identities = self.identities.lock().unwrap();
+        let count = identities.entry(path.to_owned()).and_modify(|count| *count += 1).or_insert(1);
+        let (_, name) = path.rsplit_once('/').unwrap();
+        if *count == 1 { name.into() } else { format!("{name}-{count}").into() }
     }
 
     fn answer(&self, method: &Method, path: String, headers: &HeaderMap, body: &str) -> Response {
@@ -171,7 +190,8 @@ impl Cloud {
                     body["properties"]["ipAddress"] = "127.0.0.1".into();
                 }
                 if path.contains("/userassignedidentities/") {
-                    body["properties"]["clientId"] = path.rsplit_once('/').unwrap().1.into();
+                    let before = resources.get(&path).map(|former| former["properties"]["clientId"].clone());
+                    body["properties"]["clientId"] = before.unwrap_or_else(|| self.new_client_id(&path));
                 }
                 if let Some(value) = body["properties"].as_object_mut().and_then(|it| it.remove("value")) {
                     let said = value.as_str().unwrap().to_owned();
@@ -195,6 +215,7 @@ impl Cloud {
                 if !resources.contains_key(above) {
                     return StatusCode::NOT_FOUND.into_response();
                 }
+                let hidden = *self.hidden.lock().unwrap();
                 // What is inside of resources is not listed with their group.
                 let depth = if path.ends_with("/secrets") { 11 } else { 9 };
                 let inside = resources
@@ -202,6 +223,9 @@ impl Cloud {
                     .filter(|(id, _)| id.starts_with(above) && id.split('/').count() == depth)
                     .map(|(id, body)| {
                         let mut shown = body.clone();
+                        if let (Some(hidden), Some(shown)) = (hidden, shown["properties"].as_object_mut()) {
+                            shown.remove(hidden);
+                        }
                         shown["id"] = id.as_str().into();
                         shown["name"] = id.rsplit_once('/').unwrap().1.into();
                         shown

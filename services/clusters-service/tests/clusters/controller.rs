@@ -278,6 +278,17 @@ async fn records_and_resources_of_somebody_else_are_refused_and_left_alone() {
             json!({"tags": other}),
             "cluster `another`",
         ),
+        (
+            format!("{group}/Microsoft.Network/dnsZones/first.pilothouse.test"),
+            json!({"tags": {"owner": "ada"}}),
+            "somebody else",
+        ),
+        (format!("{group}/Microsoft.Network/publicIPAddresses/first-api"), json!({}), "somebody else"),
+        (
+            format!("{group}/Microsoft.ManagedIdentity/userAssignedIdentities/first-data-plane"),
+            json!({"tags": other}),
+            "cluster `another`",
+        ),
     ] {
         let world = World::new().await;
         let service = world.start().await;

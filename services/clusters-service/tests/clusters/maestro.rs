@@ -70,9 +70,10 @@ impl Maestro {
             .with_state(self.clone())
     }
 
-    /// From now on everything works at once.
+    /// From now on everything works at once, and so does what is there already.
     pub(crate) fn play_agent(&self) {
         *self.plays_agent.lock().unwrap() = true;
+        self.make_up_for_what_was_missed();
     }
 
     /// From now on nothing happens unless the test says so.
@@ -88,8 +89,12 @@ impl Maestro {
     /// It is back, and makes up for what it missed.
     pub(crate) fn find_again(&self, consumer: &str) {
         self.lost.lock().unwrap().remove(consumer);
+        self.make_up_for_what_was_missed();
+    }
+
+    fn make_up_for_what_was_missed(&self) {
         let all = self.bundles.lock().unwrap().clone();
-        for (name, bundle) in all.into_iter().filter(|(_, bundle)| bundle.consumer == consumer) {
+        for (name, bundle) in all.into_iter().filter(|(_, bundle)| self.plays(&bundle.consumer)) {
             if bundle.deleting { self.finish_delete(&name) } else { self.look_after(&name, &bundle) }
         }
     }

@@ -5,12 +5,14 @@ mod abandonment;
 mod changes;
 mod cloud;
 mod controller;
+mod counts;
 mod credentials;
 mod dry_runs;
 mod external_auths;
 #[cfg(debug_assertions)]
 mod fairness;
 mod faults;
+mod identities;
 mod links;
 mod lives;
 mod maestro;

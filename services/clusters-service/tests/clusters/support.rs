@@ -1,5 +1,6 @@
 //! The world around the service, and the service itself: started in one line, killed without warning.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -47,6 +48,8 @@ pub(crate) struct World {
 pub(crate) struct Running {
     pub(crate) address: SocketAddr,
     pub(crate) client: Client,
+    /// Its numbers.
+    registry: Registry,
     runtime: Option<Runtime>,
 }
 
@@ -102,13 +105,13 @@ impl World {
                 registry: &mut registry,
             };
             let service = Service::build(config, deps).await.unwrap();
-            sender.send(service.local_address()).unwrap();
+            sender.send((service.local_address(), registry)).unwrap();
             service.run(shutdown).await.unwrap();
         });
-        let address = receiver.await.unwrap();
+        let (address, registry) = receiver.await.unwrap();
         let http = ClientBuilder::new(Duration::from_secs(20)).build().unwrap();
         let client = Client::try_new(http, &format!("http://{address}").parse().unwrap()).unwrap();
-        Running { address, client, runtime: Some(runtime) }
+        Running { address, client, registry, runtime: Some(runtime) }
     }
 }
 
@@ -118,6 +121,18 @@ impl Running {
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
         }
+    }
+
+    /// How many clusters it counts, by state, of those states that have any.
+    pub(crate) fn counts(&self) -> BTreeMap<String, i64> {
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &self.registry).unwrap();
+        let counted = text.lines().filter_map(|line| {
+            let (state, count) =
+                line.strip_prefix("clusters_service_clusters{state=\"")?.split_once("\"} ")?;
+            Some((state.to_owned(), count.parse().unwrap()))
+        });
+        counted.filter(|(_, count)| *count != 0).collect()
     }
 
     /// A call as somebody else's program would make it: its status, and its body if that is JSON.

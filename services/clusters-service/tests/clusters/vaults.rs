@@ -11,7 +11,7 @@ use crate::support::{PATIENCE, Running, World, base_zone, context, new_cluster};
 const GROUP: &str = "/subscriptions/11111111-2222-3333-4444-555555555555/resourcegroups/managed-first";
 const LABEL: &str = "api.openshift.com/id";
 
-fn vault(cluster: &Cluster) -> String {
+pub(crate) fn vault(cluster: &Cluster) -> String {
     format!("{GROUP}/providers/microsoft.keyvault/vaults/kv-{}", &cluster.id.as_str()[..20])
 }
 
