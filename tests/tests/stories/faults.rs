@@ -1,42 +1,32 @@
 //! Every component of the flow is killed, or cut off for a while from everybody it calls, in the middle of every kind of operation;
 //! whatever was acknowledged comes about, once, and nothing is left behind.
 //!
-//! Two calm lives of a cluster tell which points each component passes in which operation. After that there is a life for each of
-//! them, or for a few of each component in a short run: the components are told, while they run, at which point they will fall.
+//! Two calm lives of a cluster tell which points each component passes in which operation. After that there are lives in which they
+//! fall at these, several in one, or at a few of each component in a short run: the components are told, while they run, at which
+//! point they will fall.
 
 mod attempt;
 mod operation;
+mod part;
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
-use std::path::PathBuf;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use std::{fmt, fs};
 
-use nix::sys::signal::Signal;
-use pilothouse_runtime::fault::{FAULT_FILE_VARIABLE, FAULT_TRACE_VARIABLE};
+use pilothouse_runtime::fault::FAULT_TRACE_VARIABLE;
 use pilothouse_test_support::{environment, falls};
 use tokio::time::{Instant, sleep};
 
 use self::attempt::{ACCEPTED, Attempt, Attempts, Fall, Passed, Passing};
 use self::operation::{LIFE, Operation};
-use crate::flow::{Flow, Whole, signal};
+use self::part::Part;
+use crate::flow::{Flow, Whole};
 use crate::region::LIMIT;
 use crate::spread::Spread;
 
-/// How long a component is cut off.
-const PAUSE: Duration = Duration::from_secs(2);
 /// How often is looked whether something has come about, or somebody has fallen.
 const LOOK: Duration = Duration::from_millis(50);
-
-/// Which component falls where.
-#[derive(Clone, Copy, Debug)]
-struct Fault<'a> {
-    component: &'static str,
-    passing: &'a Passing,
-    fall: Fall,
-}
 
 /// What came of one.
 struct Row {
@@ -63,7 +53,7 @@ async fn acknowledged_operations_come_about_wherever_the_whole_region_falls() {
     assert_eq!((region.processes(), region.pod_files()), (Vec::new(), Vec::new()));
 }
 
-/// A life for each component and each passing; in a short run for so many of the points of each component.
+/// Each component falls at each passing; in a short run at so many of its points.
 async fn everybody_falls<F: Flow>(flow: &mut F) {
     let passed = calm_lives(flow).await;
     let mut attempts =
@@ -77,20 +67,20 @@ async fn everybody_falls<F: Flow>(flow: &mut F) {
             {
                 continue;
             }
-            let Some(Attempt { component, fall, mut passings }) = attempts.take(operation) else {
-                live(flow, operation, None).await;
-                continue;
-            };
-            let Some(passing) = passings.pop_front() else { continue };
-            let fault = Fault { component, passing: &passing, fall };
-            let fell = live(flow, operation, Some(fault)).await;
-            let row = Row { component, operation, fall, passing, fell };
-            // Not through the harness, which shows nothing of a story that goes well; a long one is watched.
-            let _ = writeln!(std::io::stderr(), "{row}");
-            falls::note(&row);
-            rows.push(row);
-            if !fell && !passings.is_empty() {
-                attempts.put(operation, Attempt { component, fall, passings });
+            let calm = |component| passed[&(component, operation)].clone();
+            let parts = attempts.take::<F>(operation).into_iter();
+            let parts = parts.map(|attempts| Part::new(calm(attempts[0].component), attempts)).collect();
+            for (Attempt { component, fall, mut passings }, fell) in live(flow, operation, parts).await {
+                let Some(passing) = passings.pop_front() else { continue };
+                let row = Row { component, operation, fall, passing, fell };
+                // Not through the harness, which shows nothing of a story that goes well; a long one is watched.
+                let _ = writeln!(std::io::stderr(), "{row}");
+                if !fell && !passings.is_empty() {
+                    attempts.put(operation, Attempt { component, fall, passings });
+                    continue;
+                }
+                falls::note(&row);
+                rows.push(row);
             }
         }
     }
@@ -111,7 +101,8 @@ async fn calm_lives<F: Flow>(flow: &mut F) -> Passed {
     let file = |flow: &F, component: &str| flow.path(&format!("{component}.trace"));
     for component in F::COMPONENTS {
         let trace = file(flow, component);
-        flow.restart(component, &[(FAULT_TRACE_VARIABLE, trace.to_str().unwrap())]).await;
+        flow.start_again(component, &[(FAULT_TRACE_VARIABLE, trace.to_str().unwrap())]).await;
+        flow.answers().await;
     }
     let mut passed = Passed::new();
     for _ in 0..2 {
@@ -119,7 +110,7 @@ async fn calm_lives<F: Flow>(flow: &mut F) -> Passed {
             let lines =
                 |flow: &F, component: &str| fs::read_to_string(file(flow, component)).unwrap_or_default();
             let before: Vec<_> = F::COMPONENTS.iter().map(|component| lines(flow, component).len()).collect();
-            live(flow, operation, None).await;
+            live(flow, operation, Vec::new()).await;
             for (component, before) in F::COMPONENTS.iter().zip(before) {
                 let now = passings(&lines(flow, component)[before..]);
                 passed
@@ -130,7 +121,8 @@ async fn calm_lives<F: Flow>(flow: &mut F) -> Passed {
         }
     }
     for component in F::COMPONENTS {
-        restart(flow, component).await;
+        part::start_again(flow, component).await;
+        flow.answers().await;
         let writes = !passed[&(*component, Operation::Create)].is_empty();
         assert_ne!(
             writes,
@@ -156,34 +148,11 @@ fn passings(trace: &str) -> Vec<Passing> {
     trace.lines().map(passing).collect()
 }
 
-/// What tells a component where it will fall.
-fn word(flow: &impl Flow, component: &str) -> PathBuf {
-    flow.path(&format!("{component}.fault"))
-}
-
-/// Starts a component again, which has not been told yet, and will listen.
-async fn restart(flow: &mut impl Flow, component: &str) {
-    let word = word(flow, component);
-    let _ = fs::remove_file(&word);
-    flow.restart(component, &[(FAULT_FILE_VARIABLE, word.to_str().unwrap())]).await;
-}
-
-/// Carries out one operation, in which somebody may fall. Whether that happened.
-async fn live<F: Flow>(flow: &mut F, operation: Operation, fault: Option<Fault<'_>>) -> bool {
-    if let Some(Fault { component, passing: Passing { point, time }, fall }) = fault {
-        let fatal = match fall {
-            Fall::Kill => format!("{point}:{time}"),
-            Fall::Cut => format!("{point}:{time}:stop"),
-        };
-        let (word, whole) = (word(flow, component), flow.path("fault"));
-        // With something that no other had: the same point may be the next one's, too.
-        static SERIAL: AtomicUsize = AtomicUsize::new(0);
-        fs::write(&whole, format!("{fatal}\n{}\n", SERIAL.fetch_add(1, Ordering::Relaxed))).unwrap();
-        fs::rename(whole, word).unwrap();
+/// Carries out one operation, in which some may fall. Who was to fall, and whether that happened.
+async fn live<F: Flow>(flow: &mut F, operation: Operation, mut parts: Vec<Part>) -> Vec<(Attempt, bool)> {
+    for part in &mut parts {
+        part.tell(flow);
     }
-    let mut fell = false;
-    // Who passes no point is told otherwise.
-    let mut outside = fault.filter(|fault| fault.passing.point == ACCEPTED);
     for step in operation.steps() {
         let mut accepted = false;
         let mut began = Instant::now();
@@ -195,56 +164,34 @@ async fn live<F: Flow>(flow: &mut F, operation: Operation, fault: Option<Fault<'
                 // is found by the next.
                 let (status, answer) = flow.provider().arm(step.method, &step.id, step.body.as_ref());
                 accepted = step.accepts(status);
+                if accepted {
+                    parts.iter_mut().for_each(|part| part.request_was_accepted(flow));
+                }
                 Err(format!("{} {}: {status} {answer}", step.method, step.id))
             };
-            if accepted && let Some(Fault { component, fall, .. }) = outside.take() {
-                signal(
-                    flow.id(component),
-                    if fall == Fall::Kill { Signal::SIGKILL } else { Signal::SIGSTOP },
-                );
-            }
             let Err(seen) = seen else { break };
-            if let Some(fault) = fault
-                && !fell
-            {
-                fell = pick_up(flow, fault).await;
-                if fell {
-                    // Whoever asked may have waited all the time for somebody who had fallen.
-                    began = Instant::now();
-                }
+            if part::pick_up_all(flow, &mut parts).await {
+                // Whoever asked may have waited all the time for somebody who had fallen.
+                began = Instant::now();
             }
-            assert!(began.elapsed() < LIMIT, "{operation:?} with {fault:?} (fell: {fell}): {seen}");
+            assert!(began.elapsed() < LIMIT, "{operation:?} with {parts:?}: {seen}");
             sleep(LOOK).await;
         }
     }
-    if let Some(fault) = fault
-        && !fell
-    {
-        // From here on it may pass where it likes, once whoever was just reading has fallen.
-        let _ = fs::remove_file(word(flow, fault.component));
+    // From here on they may pass where they like, once whoever was just reading has fallen.
+    let mut somebody_may_have_fallen = false;
+    for part in &mut parts {
+        somebody_may_have_fallen |= part.let_be(flow);
+    }
+    if somebody_may_have_fallen {
         sleep(LOOK).await;
-        fell = pick_up(flow, fault).await;
+        part::pick_up_all(flow, &mut parts).await;
     }
-    fell
-}
-
-/// Starts a component again that was killed, or lets it go on cut off. Whether it had fallen.
-async fn pick_up<F: Flow>(flow: &mut F, fault: Fault<'_>) -> bool {
-    let Fault { component, fall, .. } = fault;
-    match fall {
-        Fall::Kill if flow.has_died(component) => restart(flow, component).await,
-        Fall::Cut if is_stopped(flow.id(component)) => {
-            let _ = fs::remove_file(word(flow, component));
-            flow.go_on_apart(component, PAUSE).await;
-        }
-        _ => return false,
+    // What somebody passes who is just starting is no passing of the next operation.
+    if !parts.is_empty() {
+        flow.answers().await;
     }
-    true
-}
-
-fn is_stopped(process: u32) -> bool {
-    let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
-    stat.rsplit_once(')').is_some_and(|(_, state)| state.trim_start().starts_with('T'))
+    parts.into_iter().flat_map(Part::outcome).collect()
 }
 
 // === impl Row ===

@@ -34,6 +34,9 @@ pub(crate) trait Flow {
     /// Those of them that write nothing.
     const READERS: &'static [&'static str] = &[];
 
+    /// How many components may fall in one operation of a long run.
+    const COMPANY: usize;
+
     /// How often a component falls in each operation in a short run.
     fn falls(_component: &str) -> usize {
         1
@@ -52,8 +55,11 @@ pub(crate) trait Flow {
     /// there is nobody else it could be cut off from.
     async fn go_on_apart(&mut self, component: &str, pause: Duration);
 
-    /// Starts a component again, whether it runs or not, with these in its environment, and waits until all answer.
-    async fn restart(&mut self, component: &str, variables: &[(&str, &str)]);
+    /// Starts a component again, whether it runs or not, with these in its environment.
+    async fn start_again(&mut self, component: &str, variables: &[(&str, &str)]);
+
+    /// Until everybody answers.
+    async fn answers(&self);
 
     /// The services.
     fn provider(&self) -> Provider;
@@ -96,6 +102,7 @@ impl Flow for Spread {
         "kube-apiserver",
     ];
     const READERS: &'static [&'static str] = &["dns"];
+    const COMPANY: usize = 3;
 
     fn path(&self, name: &str) -> PathBuf {
         self.management.path(name)
@@ -119,9 +126,12 @@ impl Flow for Spread {
         }
     }
 
-    async fn restart(&mut self, component: &str, variables: &[(&str, &str)]) {
+    async fn start_again(&mut self, component: &str, variables: &[(&str, &str)]) {
         self.management.kill(component);
         self.management.start_with(component, variables);
+    }
+
+    async fn answers(&self) {
         self.listens().await;
     }
 
@@ -182,6 +192,8 @@ impl Whole {
 
 impl Flow for Whole {
     const COMPONENTS: &'static [&'static str] = &["up", KUBELET];
+    // A kubelet goes with its region, and nobody could tell which of the two had fallen.
+    const COMPANY: usize = 1;
 
     /// All services are one process, which falls more often than each of several would.
     fn falls(component: &str) -> usize {
@@ -197,11 +209,12 @@ impl Flow for Whole {
     }
 
     fn has_died(&mut self, component: &str) -> bool {
+        let region = died("up", self.region.process());
         if component == KUBELET {
-            // The region starts another one, if it has not done so yet.
-            self.running_kubelet() != Some(self.kubelet)
+            // The region starts another one, if it has not done so yet; a region that has died does not.
+            !region && self.running_kubelet() != Some(self.kubelet)
         } else {
-            died(component, self.region.process())
+            region
         }
     }
 
@@ -210,7 +223,7 @@ impl Flow for Whole {
         signal(self.id(component), Signal::SIGCONT);
     }
 
-    async fn restart(&mut self, component: &str, variables: &[(&str, &str)]) {
+    async fn start_again(&mut self, component: &str, variables: &[(&str, &str)]) {
         let is_kubelet = component == KUBELET;
         let named = |name: &str| match name {
             FAULT_FILE_VARIABLE if is_kubelet => NODE_FAULT_FILE_VARIABLE.to_owned(),
@@ -229,6 +242,9 @@ impl Flow for Whole {
         }
         self.has_kubelet().await;
     }
+
+    /// A region that has been started again answers.
+    async fn answers(&self) {}
 
     fn provider(&self) -> Provider {
         self.region.provider()

@@ -1,5 +1,6 @@
 //! Who is to fall where.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, VecDeque};
 
 use pilothouse_runtime::fault::is_common;
@@ -16,6 +17,11 @@ const TRIES: usize = 6;
 
 /// Before how many kinds of writes a component is cut off, at most, in each operation of a long run.
 const CUTS: usize = 4;
+
+/// How often a component falls in one operation of a long run, each time later than the time before.
+const FALLS: usize = 3;
+/// How many falls that may be, of all of them.
+const TOGETHER: usize = 6;
 
 /// How a component falls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -35,28 +41,44 @@ pub(super) struct Passing {
 /// Which points each component passes in which operation, in their order.
 pub(super) type Passed = BTreeMap<(&'static str, Operation), Vec<Passing>>;
 
-/// A component is to fall in an operation: at the first of these passings, and if that does not come, at the next one in the next life.
+/// A component is to fall in an operation: at the first of these passings, and if that does not come, at the next one in a later life.
+#[derive(Debug)]
 pub(super) struct Attempt {
     pub(super) component: &'static str,
     pub(super) fall: Fall,
     pub(super) passings: VecDeque<Passing>,
 }
 
-/// All that are to come, by the operation.
-pub(super) struct Attempts(BTreeMap<Operation, VecDeque<Attempt>>);
+/// All that are to come.
+///
+/// A long run has so many of them that several share a life: some components fall in the same operation, and each more than once.
+/// What does not come then, because of what the others did, is tried again in an operation of its own.
+pub(super) struct Attempts {
+    /// Those that may come together, in the order in which their component passes them.
+    together: BTreeMap<(Operation, &'static str), VecDeque<Attempt>>,
+    alone: BTreeMap<Operation, VecDeque<Attempt>>,
+}
 
 // === impl Attempts ===
 
 impl Attempts {
+    const fn none() -> Self {
+        Self { together: BTreeMap::new(), alone: BTreeMap::new() }
+    }
+
     /// Every passing of every component that is worth it, once in each way.
     pub(super) fn all<F: Flow>(passed: &Passed) -> Self {
-        let mut attempts = Self(BTreeMap::new());
+        let mut attempts = Self::none();
         for component in F::COMPONENTS {
             for operation in LIFE {
-                for fall in [Fall::Kill, Fall::Cut] {
-                    for passing in fall.wanted(&passed[&(*component, operation)]) {
-                        let passings = VecDeque::from([passing]);
-                        attempts.put(operation, Attempt { component, fall, passings });
+                let passings = &passed[&(*component, operation)];
+                let wanted = [Fall::Kill, Fall::Cut].map(|fall| (fall, fall.wanted(passings)));
+                for passing in passings {
+                    for (fall, _) in wanted.iter().filter(|(_, wanted)| wanted.contains(passing)) {
+                        // Once in company, and once alone.
+                        let passings = VecDeque::from([passing.clone(), passing.clone()]);
+                        let attempt = Attempt { component, fall: *fall, passings };
+                        attempts.together.entry((operation, component)).or_default().push_back(attempt);
                     }
                 }
             }
@@ -66,7 +88,7 @@ impl Attempts {
 
     /// Every component in each operation in which it has a part: killed, and in one of them cut off.
     pub(super) fn some<F: Flow>(passed: &Passed) -> Self {
-        let mut attempts = Self(BTreeMap::new());
+        let mut attempts = Self::none();
         for (place, component) in F::COMPONENTS.iter().enumerate() {
             let first = |operation| first(&passed[&(*component, operation)]);
             let operations: Vec<_> =
@@ -88,20 +110,46 @@ impl Attempts {
         attempts
     }
 
-    /// One more, after those that are there already.
+    /// One more that nobody else is to disturb, after those that are there already.
     pub(super) fn put(&mut self, operation: Operation, attempt: Attempt) {
-        self.0.entry(operation).or_default().push_back(attempt);
+        self.alone.entry(operation).or_default().push_back(attempt);
     }
 
-    /// The next one of an operation.
-    pub(super) fn take(&mut self, operation: Operation) -> Option<Attempt> {
-        self.0.get_mut(&operation)?.pop_front()
+    /// The next ones of an operation: of each component those that come one after the other.
+    pub(super) fn take<F: Flow>(&mut self, operation: Operation) -> Vec<VecDeque<Attempt>> {
+        let mut queues: Vec<_> = self
+            .together
+            .iter_mut()
+            .filter(|((of, _), queue)| *of == operation && !queue.is_empty())
+            .map(|(_, queue)| queue)
+            .collect();
+        if queues.is_empty() {
+            let next = self.alone.get_mut(&operation).and_then(VecDeque::pop_front);
+            return next.map(|attempt| VecDeque::from([attempt])).into_iter().collect();
+        }
+        // Who has most of them decides how many lives it takes.
+        queues.sort_by_key(|queue| Reverse(queue.len()));
+        queues.truncate(F::COMPANY);
+        let falls = FALLS.min(TOGETHER / queues.len());
+        queues.into_iter().map(|queue| take_apart(queue, falls)).collect()
     }
 
     /// How many there are, of all operations or of those from this one on.
     pub(super) fn left(&self, from: Operation) -> usize {
-        self.0.range(from..).map(|(_, queue)| queue.len()).sum()
+        let together = self.together.iter().filter(|((of, _), _)| *of >= from).map(|(_, queue)| queue);
+        together.chain(self.alone.range(from..).map(|(_, queue)| queue)).map(VecDeque::len).sum()
     }
+}
+
+/// Takes out so many, as far from one another as they are, in their order.
+fn take_apart<T>(queue: &mut VecDeque<T>, number: usize) -> VecDeque<T> {
+    let number = number.min(queue.len());
+    let length = queue.len();
+    let mut taken = VecDeque::new();
+    for place in (0..number).rev() {
+        taken.extend(queue.remove(place * length / number));
+    }
+    taken.into_iter().rev().collect()
 }
 
 /// Of the passings of each point the first, in the order in which they came. Names of points are what a short run goes by.
@@ -155,5 +203,12 @@ mod tests {
         assert_eq!(Fall::Kill.wanted(&all), kills);
         let cuts: Vec<_> = [(before, 1), (own, 2)].iter().map(passing).collect();
         assert_eq!(Fall::Cut.wanted(&all), cuts);
+    }
+
+    #[test]
+    fn falls_of_one_life_are_apart_from_one_another_and_come_in_their_order() {
+        let mut queue: VecDeque<_> = (0..7).collect();
+        let mut take = || take_apart(&mut queue, 3).into_iter().collect::<Vec<_>>();
+        assert_eq!([take(), take(), take(), take()], [vec![0, 2, 4], vec![1, 3, 5], vec![6], vec![]]);
     }
 }
