@@ -8,11 +8,13 @@ use std::ops::Range;
 
 use anyhow::{Context as _, bail};
 use futures::stream::{self, StreamExt as _, TryStreamExt as _};
+use pilothouse_runtime::Clock;
 use tokio::time::Instant;
 
 use crate::create::answering;
 use crate::create::arm::Arm;
 use crate::create::region::{Region, with_program};
+use crate::create::timeline::Timeline;
 use crate::harness::{
     Budget, Figure, Folder, Memory, Program, Progress, Report, Rest, Samples, Size, processor,
 };
@@ -28,6 +30,14 @@ struct Plan {
     measured: usize,
     /// How many are asked for at once between them.
     at_once: usize,
+}
+
+/// Clusters that came one after another.
+#[derive(Default)]
+struct Measured {
+    /// Seconds until each answered.
+    answering: Samples,
+    timeline: Timeline,
 }
 
 pub(crate) async fn run(size: Size, clusters: Option<usize>) -> anyhow::Result<Report> {
@@ -70,20 +80,22 @@ async fn live(program: &Program, region: &Region, plan: Plan, report: &mut Repor
         Figure::new("creation, many at once", rate, "1/s").note(format!("Succeeded; {at_once} under way")),
     );
     let last = one_by_one(&arm, region, count - measured..count).await?;
-    for (which, samples) in [("first", &first), ("last", &last)] {
+    for (which, Measured { answering, timeline }) in [("first", &first), ("last", &last)] {
+        let what = format!("creation, the {which} {measured}");
         report.figure(
-            Figure::new(
-                format!("creation, PUT → answering, the {which} {measured}, p50"),
-                samples.median(),
-                "s",
-            )
-            .note(format!("{:.2} to {:.2}", samples.smallest(), samples.largest())),
+            Figure::new(format!("{what}, PUT → answering, p50"), answering.median(), "s").note(format!(
+                "{:.2} to {:.2}",
+                answering.smallest(),
+                answering.largest()
+            )),
         );
+        // If the last ones take longer, here is where.
+        timeline.show(report, &what);
     }
     report.figure(
         Figure::new(
             format!("the last {measured} / the first {measured}"),
-            last.median() / first.median(),
+            last.answering.median() / first.answering.median(),
             "×",
         )
         .budget(Budget::AtMost(1.2))
@@ -100,18 +112,20 @@ async fn live(program: &Program, region: &Region, plan: Plan, report: &mut Repor
     Ok(())
 }
 
-/// Creates clusters one after another, each when the last one answers. Returns the seconds of each.
-async fn one_by_one(arm: &Arm, region: &Region, numbers: Range<usize>) -> anyhow::Result<Samples> {
-    let mut samples = Samples::default();
+/// Creates clusters one after another, each when the last one answers.
+async fn one_by_one(arm: &Arm, region: &Region, numbers: Range<usize>) -> anyhow::Result<Measured> {
+    let mut measured = Measured::default();
     for number in numbers {
         let name = name(number);
         let start = Instant::now();
         let operation = arm.create_cluster(&name).await?;
-        arm.finish(&operation).await.with_context(|| format!("cluster {name}"))?;
+        let operation = arm.finish(&operation).await.with_context(|| format!("cluster {name}"))?;
         answering::ready(region.data_dir(), &name).await?;
-        samples.push(start.elapsed().as_secs_f64());
+        let (took, now) = (start.elapsed(), Clock::system().now());
+        measured.answering.push(took.as_secs_f64());
+        measured.timeline.push_until(&operation, now);
     }
-    Ok(samples)
+    Ok(measured)
 }
 
 /// Does something to many clusters, so many at once.
