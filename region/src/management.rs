@@ -203,14 +203,14 @@ mod tests {
     fn away(times: usize, status: StatusCode, answer: &Value) -> Client {
         let (asked, answer) = (AtomicUsize::new(0), answer.to_string());
         let service = tower::service_fn(move |_: Request<Body>| {
-            let (before, answer) = (asked.fetch_add(1, Ordering::Relaxed), answer.clone().into_bytes());
-            let answer = |status| Response::builder().status(status).body(Body::from(answer)).unwrap();
+            let (before, said) = (asked.fetch_add(1, Ordering::Relaxed), answer.clone().into_bytes());
+            let answer = |status, body| Response::builder().status(status).body(Body::from(body)).unwrap();
             std::future::ready(if before < times {
                 Err(io::Error::from(io::ErrorKind::ConnectionRefused))
             } else if before - times < times {
-                Ok(answer(StatusCode::SERVICE_UNAVAILABLE))
+                Ok(answer(StatusCode::SERVICE_UNAVAILABLE, b"not yet".to_vec()))
             } else {
-                Ok(answer(status))
+                Ok(answer(status, said))
             })
         });
         Client::new(service, "default")
