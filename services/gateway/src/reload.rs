@@ -6,14 +6,20 @@
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use pilothouse_http::{Health, Verdict};
 use pilothouse_runtime::{Chain, FileWatch, OnExit, Tasks};
+use tokio::time::Instant;
 use tracing::{info, warn};
 
 use crate::config::Config;
 use crate::management;
 use crate::service::Handle;
+
+/// How long looking takes at most if nothing is wrong. Files are read in a moment, but a kubeconfig may name a program that says who
+/// asks, and nothing ends that.
+const LOOK: Duration = Duration::from_secs(30);
 
 type Load = Box<dyn Fn() -> Result<Config, String> + Send + Sync>;
 
@@ -34,6 +40,8 @@ struct State {
     trouble: Option<String>,
     /// The files that the configuration names, also if it was not taken: one of them may be why.
     named: Vec<PathBuf>,
+    /// Since when somebody looks.
+    looking: Option<Instant>,
 }
 
 impl Reloader {
@@ -43,13 +51,19 @@ impl Reloader {
         config: Config,
         load: impl Fn() -> Result<Config, String> + Send + Sync + 'static,
     ) -> Self {
-        let state = Mutex::new(State { seen: config, trouble: None, named: Vec::new() });
+        let state = Mutex::new(State { seen: config, trouble: None, named: Vec::new(), looking: None });
         Self(Arc::new(Inner { handle, load: Box::new(load), looking: Mutex::default(), state }))
     }
 
     /// Looks now. Blocks as long as reading takes.
     pub fn look(&self) {
         let _looking = self.0.looking.lock().unwrap_or_else(PoisonError::into_inner);
+        self.lock().looking = Some(Instant::now());
+        self.take();
+        self.lock().looking = None;
+    }
+
+    fn take(&self) {
         let loaded = (self.0.load)();
         if let Ok(config) = &loaded {
             let named = config.management_clusters.iter();
@@ -126,7 +140,15 @@ impl Reloader {
     }
 
     fn verdict(&self) -> Verdict {
-        match &self.lock().trouble {
+        let state = self.lock();
+        if let Some(took) = state.looking.map(|since| since.elapsed()).filter(|took| *took >= LOOK) {
+            return Verdict::warning(format!(
+                "as it was before the files were looked at, which has taken {} s by now: \
+                 see whether a program that a kubeconfig names for credentials hangs, and end that",
+                took.as_secs()
+            ));
+        }
+        match &state.trouble {
             None => Verdict::ready("as in the file"),
             Some(trouble) => Verdict::warning(format!("as it was before the file changed: {trouble}")),
         }

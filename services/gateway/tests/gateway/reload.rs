@@ -3,6 +3,8 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
+use std::sync::{Mutex, mpsc};
+use std::time::Duration;
 
 use pilothouse_gateway::{Config, EgressCluster, Listener, Reach, Reloader};
 use pilothouse_http::Health;
@@ -96,6 +98,39 @@ async fn mounted_file_is_taken_when_it_is_exchanged_and_health_says_what_is_wron
     assert!(health.is_ready(), "it works as before");
     publish("..fourth", "max_connections_per_cluster = 2\n");
     until_health_says("[+]").await;
+    tasks.drain(PATIENCE).await.unwrap();
+    gateway.stop().await;
+}
+
+/// As with a kubeconfig that names a program which hangs.
+#[tokio::test]
+async fn looking_that_does_not_end_is_told() {
+    let gateway = Gateway::start(Config::default()).await;
+    let (begin, begun) = mpsc::channel();
+    let (answer, answers) = mpsc::channel::<()>();
+    let answers = Mutex::new(answers);
+    let load = move || {
+        let _ = begin.send(());
+        let _ = answers.lock().unwrap().recv();
+        Ok(Config::default())
+    };
+    let (tasks, folder) = (Tasks::new("test", Shutdown::new()), tempfile::tempdir().unwrap());
+    let health = Health::new(tasks.shutdown().clone());
+    let reloader = Reloader::new(gateway.handle.clone(), Config::default(), load);
+    reloader.watch(folder.path().join("gateway.toml"), &tasks, &health);
+    let verdict = || health.verdict("configuration").unwrap().to_string();
+    tokio::task::spawn_blocking(move || begun.recv_timeout(PATIENCE)).await.unwrap().unwrap();
+    assert!(verdict().starts_with("[+]"), "it has just begun");
+    tokio::time::pause();
+    tokio::time::advance(Duration::from_secs(31)).await;
+    tokio::time::resume();
+    assert!(verdict().contains("taken 31 s by now: see whether a program"), "{}", verdict());
+    assert!(verdict().starts_with("[!]") && health.is_ready(), "it works as before");
+    drop(answer);
+    eventually("that has ended", PATIENCE, || async {
+        if verdict().starts_with("[+]") { Ok(()) } else { Err(verdict()) }
+    })
+    .await;
     tasks.drain(PATIENCE).await.unwrap();
     gateway.stop().await;
 }
