@@ -19,7 +19,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use futures::TryStreamExt as _;
 use rtnetlink::packet_route::AddressFamily;
-use rtnetlink::packet_route::route::{RouteMessage, RouteType};
+use rtnetlink::packet_route::route::{RouteAttribute, RouteMessage, RouteType};
 use rtnetlink::packet_route::rule::{RuleAction, RuleAttribute, RuleMessage};
 use rtnetlink::{IpVersion, RouteMessageBuilder};
 use tokio::sync::Mutex;
@@ -45,8 +45,16 @@ pub(super) struct Tenants {
 struct Tables {
     by_namespace: HashMap<Arc<str>, Table>,
     numbers: BTreeSet<u32>,
-    /// The tables of interfaces as an earlier kubelet left them, once somebody has looked.
-    found: Option<HashMap<String, u32>>,
+    /// As an earlier kubelet left them, once somebody has looked.
+    found: Option<Found>,
+}
+
+/// The tables that the kernel knew when this kubelet began.
+#[derive(Debug, Default)]
+struct Found {
+    by_interface: HashMap<String, u32>,
+    /// Those that are not claimed: there may be routes in them to what was one tenant's, so they are not given to another.
+    unclaimed: BTreeSet<u32>,
 }
 
 #[derive(Debug)]
@@ -79,6 +87,7 @@ impl Network {
     pub(super) async fn isolate(&self, pod: Ipv4Addr, namespace: &str) -> Result<(), Failure> {
         let Some(tenants) = &self.tenants else { return Ok(()) };
         let mut tables = tenants.tables.lock().await;
+        self.look(&mut tables).await?;
         self.enter(&mut tables, pod, namespace, None).await?;
         tenants.enter(pod, namespace);
         Ok(())
@@ -88,13 +97,7 @@ impl Network {
     pub(crate) async fn adopt(&self, pod: Ipv4Addr, namespace: &str) -> Result<(), Failure> {
         let Some(tenants) = &self.tenants else { return Ok(()) };
         let mut tables = tenants.tables.lock().await;
-        // Read once: from now on nobody but us changes them.
-        let found = match tables.found.take() {
-            Some(found) => found,
-            None => self.tables_by_interface().await?,
-        };
-        let former = found.get(&interface(pod)).copied();
-        tables.found = Some(found);
+        let former = self.look(&mut tables).await?.by_interface.get(&interface(pod)).copied();
         if let Some(number) = former {
             tables.claim(namespace, number);
         }
@@ -183,6 +186,31 @@ impl Network {
         Ok(())
     }
 
+    /// What an earlier kubelet has left. Read once: from then on nobody but us changes it.
+    async fn look<'a>(&self, tables: &'a mut Tables) -> Result<&'a Found, Failure> {
+        let found = match tables.found.take() {
+            Some(found) => found,
+            None => self.found().await?,
+        };
+        Ok(tables.found.insert(found))
+    }
+
+    async fn found(&self) -> Result<Found, Failure> {
+        let by_interface = self.tables_by_interface().await?;
+        let mut unclaimed: BTreeSet<_> = by_interface.values().copied().collect();
+        let all = RouteMessageBuilder::<Ipv4Addr>::new().build();
+        let mut routes = std::pin::pin!(self.handle.route().get(all).execute());
+        let unreadable = |error| Failure::other("reading the routes of the node's network", error);
+        while let Some(route) = routes.try_next().await.map_err(unreadable)? {
+            let table = route.attributes.iter().find_map(|attribute| match attribute {
+                RouteAttribute::Table(number) => Some(*number),
+                _ => None,
+            });
+            unclaimed.extend(table.filter(|number| *number >= FIRST_TABLE));
+        }
+        Ok(Found { by_interface, unclaimed })
+    }
+
     /// The table of each interface that has one.
     async fn tables_by_interface(&self) -> Result<HashMap<String, u32>, Failure> {
         let mut found = HashMap::new();
@@ -259,8 +287,12 @@ impl Tables {
         if let Some(table) = self.by_namespace.get(namespace) {
             return table.number;
         }
+        let unclaimed = self.found.as_ref().map(|found| &found.unclaimed);
+        let is_free = |number: &u32| {
+            !self.numbers.contains(number) && !unclaimed.is_some_and(|unclaimed| unclaimed.contains(number))
+        };
         // The numbers in use have few gaps: they are given out from the first on.
-        let free = (FIRST_TABLE..).find(|number| !self.numbers.contains(number)).unwrap_or(FIRST_TABLE);
+        let free = (FIRST_TABLE..).find(is_free).unwrap_or(FIRST_TABLE);
         self.insert(namespace, free);
         free
     }
@@ -269,6 +301,9 @@ impl Tables {
     fn claim(&mut self, namespace: &str, number: u32) {
         if !self.by_namespace.contains_key(namespace) && !self.numbers.contains(&number) {
             self.insert(namespace, number);
+            if let Some(found) = &mut self.found {
+                found.unclaimed.remove(&number);
+            }
         }
     }
 
@@ -321,5 +356,18 @@ mod tests {
         assert_eq!(tables.of("kept"), FIRST_TABLE + 1);
         tables.leave("kept", pod(2));
         assert_eq!(tables.of("fourth"), FIRST_TABLE + 1, "a table without members is free");
+    }
+
+    #[test]
+    fn table_that_an_earlier_kubelet_left_is_only_given_to_who_had_it() {
+        let unclaimed = BTreeSet::from([FIRST_TABLE, FIRST_TABLE + 1]);
+        let found = Some(Found { unclaimed, ..Found::default() });
+        let mut tables = Tables { found, ..Tables::default() };
+        assert_eq!(tables.of("fresh"), FIRST_TABLE + 2, "whose the others were is not known yet");
+        tables.claim("kept", FIRST_TABLE);
+        tables.join("kept", Ipv4Addr::new(10, 200, 0, 2));
+        tables.leave("kept", Ipv4Addr::new(10, 200, 0, 2));
+        assert_eq!(tables.of("next"), FIRST_TABLE, "it was left as it should be");
+        assert_eq!(tables.of("last"), FIRST_TABLE + 3);
     }
 }

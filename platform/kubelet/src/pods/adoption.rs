@@ -26,24 +26,19 @@ impl Pods {
                 continue;
             };
             let local = Arc::new(Local::new(folder, record.clone()));
-            // A place in the network that nobody will use again must not be left open for the next one there.
-            let lost = shim.is_none() && record.network == self.around().network_identity;
-            if let Some(address) = record.address.filter(|address| lost && *address != self.node_address()) {
-                self.keep_apart(&record).await?;
-                let left = self.around().network.detach(address).await;
-                left.map_err(|failure| Error::setup("the network of a lost pod")(failure.into()))?;
-            }
             match shim {
                 Some(shim) if self.fits(&record) => {
                     self.keep_apart(&record).await?;
                     self.connect(&local, shim).await;
                 }
-                Some(shim) => {
-                    info!(pod = %record.key(), "ended a pod without its network");
-                    sandbox::end(shim).await.map_err(unreadable)?;
+                shim => {
+                    if let Some(shim) = shim {
+                        info!(pod = %record.key(), "ended a pod without its network");
+                        sandbox::end(shim).await.map_err(unreadable)?;
+                    }
+                    self.take_apart(&record).await?;
                     local.update_record(Record::forget_network).map_err(unreadable)?;
                 }
-                None => local.update_record(Record::forget_network).map_err(unreadable)?,
             }
             self.locals().insert(local);
         }
@@ -67,6 +62,19 @@ impl Pods {
         let Some(address) = own else { return Ok(()) };
         let kept = self.around().network.adopt(address, &record.namespace).await;
         kept.map_err(|failure| Error::setup("the network of an adopted pod")(failure.into()))
+    }
+
+    /// Has nothing left of a pod in this network: the next one there must not be let to what was this one's, nor be reached by those
+    /// who were to reach this one.
+    async fn take_apart(&self, record: &Record) -> Result<(), Error> {
+        let is_here = record.network == self.around().network_identity;
+        let Some(address) = record.address.filter(|address| is_here && *address != self.node_address())
+        else {
+            return Ok(());
+        };
+        self.keep_apart(record).await?;
+        let left = self.around().network.detach(address).await;
+        left.map_err(|failure| Error::setup("the network of a lost pod")(failure.into()))
     }
 
     async fn connect(&self, local: &Arc<Local>, shim: Process) {

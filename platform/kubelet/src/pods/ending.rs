@@ -9,7 +9,7 @@ use futures::future::join_all;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{DeleteParams, Preconditions};
 use kube::{Api, ResourceExt as _};
-use pilothouse_runtime::{Next, TaskError};
+use pilothouse_runtime::{Next, TaskError, fault};
 use tokio::time::{Instant, timeout};
 use tracing::{info, warn};
 
@@ -90,10 +90,12 @@ impl Pods {
         local.set_sandbox(None);
         if let Some(address) = local.address() {
             if address != self.node_address() {
-                self.around().network.detach(address).await?;
-                self.pool().give_back(address);
+                let detached = self.around().network.detach(address);
+                fault::around(["kubelet.detach.before", "kubelet.detach.after"], detached).await?;
             }
+            // Before somebody else may have it: no two records name one address.
             local.update_record(record::Record::forget_network)?;
+            self.pool().give_back(address);
         }
         Ok(None)
     }

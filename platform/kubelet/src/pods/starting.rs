@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::{Container, Pod};
 use kube::ResourceExt as _;
 use nix::sys::signal::Signal;
 use pilothouse_informer::ObjectKey;
-use pilothouse_runtime::{Chain, Next, TaskError, former_descriptor_limit};
+use pilothouse_runtime::{Chain, Next, TaskError, fault, former_descriptor_limit};
 use tokio::time::Instant;
 use tracing::{info, warn};
 
@@ -316,10 +316,13 @@ impl Pods {
         host_network: bool,
         address: Ipv4Addr,
     ) -> Result<Sandbox, TaskError> {
-        let shim = Sandbox::launch(&local.folder, &self.around().program).await?;
+        let launched = Sandbox::launch(&local.folder, &self.around().program);
+        let shim = fault::around(["kubelet.launch.before", "kubelet.launch.after"], launched).await?;
         let attached = async {
             if !host_network {
-                self.around().network.attach(address, shim.pid, &local.record().namespace).await?;
+                let namespace = local.record().namespace;
+                let attached = self.around().network.attach(address, shim.pid, &namespace);
+                fault::around(["kubelet.attach.before", "kubelet.attach.after"], attached).await?;
             }
             Ok::<_, TaskError>(())
         };

@@ -17,7 +17,7 @@ use k8s_openapi::api::core::v1::{
 };
 use kube::api::PostParams;
 use kube::{Api, ResourceExt as _};
-use pilothouse_runtime::Chain;
+use pilothouse_runtime::{Chain, fault};
 use tracing::warn;
 
 use super::objects::{Objects, Place, Unresolved, field};
@@ -60,6 +60,8 @@ pub(crate) struct Basis {
 type Files = BTreeMap<String, (Vec<u8>, u32)>;
 
 const MODE: i32 = 0o644;
+/// The link to what a volume contains now.
+const DATA: &str = "..data";
 
 impl Volumes<'_> {
     /// Makes or refreshes all of them.
@@ -292,14 +294,27 @@ fn pick(
     Ok(())
 }
 
-/// Writes files so that a reader sees all of the old ones or all of the new ones.
+/// Writes files so that a reader sees all of the old ones or all of the new ones. Also what was written before is looked after to
+/// the end: whoever wrote it may have been killed at any moment.
 fn write_files(folder: &Path, files: &Files, now: Timestamp) -> io::Result<()> {
     make_folder(folder, 0o755)?;
-    if is_current(folder, files) {
-        return Ok(());
+    if !is_current(folder, files) {
+        publish(folder, files, &format!("..{}", now.as_nanosecond()))?;
     }
-    let name = format!("..{}", now.as_nanosecond());
-    let fresh = folder.join(&name);
+    for path in files.keys() {
+        // Only the first part of a path has a link; what is below comes along.
+        let first = path.split('/').next().unwrap_or(path);
+        let link = folder.join(first);
+        if fs::symlink_metadata(&link).is_err() {
+            symlink(Path::new(DATA).join(first), link)?;
+        }
+    }
+    remove_former(folder)
+}
+
+/// Moves the link over to a fresh folder with these files.
+fn publish(folder: &Path, files: &Files, name: &str) -> io::Result<()> {
+    let fresh = folder.join(name);
     make_folder(&fresh, 0o755)?;
     for (path, (bytes, mode)) in files {
         if Path::new(path).components().any(|part| !matches!(part, Component::Normal(_))) {
@@ -315,34 +330,34 @@ fn write_files(folder: &Path, files: &Files, now: Timestamp) -> io::Result<()> {
         fs::write(&file, bytes)?;
         fs::set_permissions(&file, fs::Permissions::from_mode(*mode))?;
     }
-    let before = fs::read_link(folder.join("..data")).ok();
     let moving = folder.join("..data_tmp");
     let _ = fs::remove_file(&moving);
-    symlink(&name, &moving)?;
-    fs::rename(&moving, folder.join("..data"))?;
-    for path in files.keys() {
-        // Only the first part of a path has a link; what is below comes along.
-        let first = path.split('/').next().unwrap_or(path);
-        let link = folder.join(first);
-        if fs::symlink_metadata(&link).is_err() {
-            symlink(Path::new("..data").join(first), link)?;
-        }
-    }
-    for entry in fs::read_dir(folder)?.flatten() {
-        // A link to what is not there any more.
-        if entry.file_type().is_ok_and(|kind| kind.is_symlink()) && !entry.path().exists() {
+    symlink(name, &moving)?;
+    fault::point("kubelet.volume.before");
+    fs::rename(&moving, folder.join(DATA))?;
+    fault::point("kubelet.volume.after");
+    Ok(())
+}
+
+/// Removes the folders of former content, and links to what is not there any more.
+fn remove_former(folder: &Path) -> io::Result<()> {
+    let current = fs::read_link(folder.join(DATA))?;
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        let (name, kind) = (entry.file_name(), entry.file_type()?);
+        let is_ours = name.to_string_lossy().starts_with("..") && name != DATA && name != current;
+        if kind.is_dir() && is_ours {
+            fs::remove_dir_all(entry.path())?;
+        } else if kind.is_symlink() && (is_ours || !entry.path().exists()) {
             fs::remove_file(entry.path())?;
         }
-    }
-    if let Some(before) = before {
-        fs::remove_dir_all(folder.join(before))?;
     }
     Ok(())
 }
 
 fn is_current(folder: &Path, files: &Files) -> bool {
     let mut found = Files::new();
-    let data = folder.join("..data");
+    let data = folder.join(DATA);
     data.is_dir() && read_files(&data, "", &mut found).is_ok() && found == *files
 }
 
@@ -360,13 +375,18 @@ fn read_files(folder: &Path, prefix: &str, files: &mut Files) -> io::Result<()> 
     Ok(())
 }
 
-/// Whatever the mask of this process is.
+/// Whatever the mask of this process is. A folder that is there has its mode: it comes to its place with it.
 fn make_folder(path: &Path, mode: u32) -> io::Result<()> {
     if path.is_dir() {
         return Ok(());
     }
-    fs::DirBuilder::new().recursive(true).mode(0o755).create(path)?;
-    fs::set_permissions(path, fs::Permissions::from_mode(mode))
+    let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
+        return Err(io::ErrorKind::InvalidInput.into());
+    };
+    let fresh = parent.join(format!(".{}.new", name.to_string_lossy()));
+    fs::DirBuilder::new().recursive(true).mode(0o755).create(&fresh)?;
+    fs::set_permissions(&fresh, fs::Permissions::from_mode(mode))?;
+    fs::rename(fresh, path)
 }
 
 fn broken(volume: &str, error: &io::Error) -> Unresolved {
@@ -410,6 +430,39 @@ mod tests {
 
         let outside = Files::from([("../escape".to_owned(), (Vec::new(), 0o600))]);
         assert!(write_files(folder.path(), &outside, moment(5)).is_err());
+    }
+
+    /// At every step of the way: by whoever was killed there.
+    #[test]
+    fn what_was_left_unfinished_is_finished_by_the_next() {
+        let parent = tempfile::tempdir().unwrap();
+        let folder = parent.path().join("volume");
+        let moment = |second| Timestamp::from_second(second).unwrap();
+        let file = |text: &str| (text.as_bytes().to_vec(), 0o600);
+        let files =
+            |text: &str| Files::from([("plain".to_owned(), file(text)), ("deep/er".to_owned(), file(text))]);
+        let names = || {
+            let mut names: Vec<_> =
+                fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+            names.sort();
+            names
+        };
+
+        // Made, and not moved to its place.
+        fs::create_dir(parent.path().join(".volume.new")).unwrap();
+        write_files(&folder, &files("new"), moment(1)).unwrap();
+        assert!(!parent.path().join(".volume.new").exists());
+        // The link has moved, and nothing leads there.
+        fs::remove_file(folder.join("plain")).unwrap();
+        fs::remove_file(folder.join("deep")).unwrap();
+        // Former content, and some that did not come to be it.
+        fs::create_dir(folder.join("..500000000")).unwrap();
+        symlink("..500000000", folder.join("..data_tmp")).unwrap();
+        symlink(Path::new(DATA).join("gone"), folder.join("gone")).unwrap();
+        write_files(&folder, &files("new"), moment(2)).unwrap();
+        assert_eq!(fs::read_to_string(folder.join("plain")).unwrap(), "new");
+        assert_eq!(fs::read_to_string(folder.join("deep/er")).unwrap(), "new");
+        assert_eq!(names(), ["..1000000000", "..data", "deep", "plain"]);
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! Kubelets come and go, pods stay.
 
-use k8s_openapi::api::core::v1::Pod;
-use kube::api::DeleteParams;
+use k8s_openapi::api::core::v1::{Pod, Secret};
+use kube::Api;
+use kube::api::{DeleteParams, PostParams};
 use serde_json::json;
 
 use crate::support::{Cluster, address_of, is_ready, program, run, shell, until};
@@ -102,5 +103,40 @@ pub(crate) fn pod_whose_network_was_not_finished_is_begun_again() {
             .await;
         let address = format!("{}:8080", address_of(&after)).parse().unwrap();
         cluster.dialer().connect(address).await.unwrap();
+    });
+}
+
+/// And the next one goes on from there.
+pub(crate) fn kubelet_may_be_killed_anywhere_while_a_pod_begins_or_ends() {
+    run(async {
+        let mut cluster = Cluster::start().await;
+        let secrets: Api<Secret> = Api::namespaced(cluster.client.clone(), "default");
+        let secret = json!({"metadata": {"name": "told"}, "stringData": {"word": "here"}});
+        secrets.create(&PostParams::default(), &serde_json::from_value(secret).unwrap()).await.unwrap();
+        cluster.kill_kubelet();
+        let beginning = ["launch.before", "launch.after", "attach.before", "attach.after"];
+        for point in beginning.into_iter().chain(["volume.before", "volume.after"]) {
+            let name = point.replace('.', "-");
+            let mut container = shell("pilothouse serve 8080 $(cat /etc/told/word)");
+            container["image"] = json!("pilothouse");
+            container["readinessProbe"] = json!({"httpGet": {"port": 8080}});
+            container["volumeMounts"] = json!([{"name": "told", "mountPath": "/etc/told"}]);
+            let volumes = json!([{"name": "told", "secret": {"secretName": "told"}}]);
+            cluster.create(&name, json!({"containers": [container], "volumes": volumes})).await;
+            cluster.fall_at(&format!("kubelet.{point}:1")).await;
+            cluster.start_kubelet().await;
+            let pod = cluster.until_ready(&name).await;
+            assert_eq!(container_of(&pod).1, 0, "{point}: nothing was started that could not run");
+            cluster.kill_kubelet();
+        }
+        for (point, name) in [("detach.before", "launch-before"), ("detach.after", "launch-after")] {
+            let folder = cluster.pod_folder(&cluster.pods().get(name).await.unwrap());
+            cluster.pods().delete(name, &DeleteParams::default().grace_period(1)).await.unwrap();
+            cluster.fall_at(&format!("kubelet.{point}:1")).await;
+            cluster.start_kubelet().await;
+            until(|| async { cluster.pods().get_opt(name).await.unwrap().is_none() }).await;
+            assert!(!folder.exists(), "{point}");
+            cluster.kill_kubelet();
+        }
     });
 }

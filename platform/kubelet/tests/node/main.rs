@@ -81,6 +81,10 @@ const TESTS: &[(&str, fn())] = &[
         "tenants::they_reach_all_of_their_own_and_nothing_else",
         tenants::they_reach_all_of_their_own_and_nothing_else,
     ),
+    (
+        "tenants::an_address_that_was_never_used_leads_nobody_to_the_next_who_has_it",
+        tenants::an_address_that_was_never_used_leads_nobody_to_the_next_who_has_it,
+    ),
     ("dns::names_of_services_and_pods_are_found", dns::names_of_services_and_pods_are_found),
     ("network::much_goes_through_a_service_whole", network::much_goes_through_a_service_whole),
     (
@@ -96,6 +100,10 @@ const TESTS: &[(&str, fn())] = &[
         adoption::pod_whose_network_was_not_finished_is_begun_again,
     ),
     ("adoption::pods_forgotten_by_the_api_are_removed", adoption::pods_forgotten_by_the_api_are_removed),
+    (
+        "adoption::kubelet_may_be_killed_anywhere_while_a_pod_begins_or_ends",
+        adoption::kubelet_may_be_killed_anywhere_while_a_pod_begins_or_ends,
+    ),
     (
         "joining::a_node_joins_by_a_token_and_needs_it_no_more",
         joining::a_node_joins_by_a_token_and_needs_it_no_more,

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
@@ -21,6 +22,7 @@ use pilothouse_pki::{
     Authority, AuthorityRequest, Bundle, Credential, Identity, KeyAlgorithm, Kubeconfig, LeafRequest,
     PrivateKey, Subject,
 };
+use pilothouse_runtime::fault::FAULT_VARIABLE;
 use pilothouse_runtime::{Clock, OnExit, Reason, Shutdown, Tasks};
 use pilothouse_store::{Keyring, Location, Options, Store};
 use pilothouse_test_support::process::Running;
@@ -214,6 +216,19 @@ impl Cluster {
         self.kubelet.take().unwrap().kill();
     }
 
+    /// Starts a kubelet that falls at this passing of a point, and returns when it has.
+    pub(crate) async fn fall_at(&mut self, passing: &str) {
+        assert!(self.kubelet.is_none());
+        let mut command = kubelet(&self.config);
+        command.env(FAULT_VARIABLE, passing);
+        let mut falling = Running::spawn(command).unwrap();
+        until(|| {
+            let ended = falling.child().try_wait().unwrap();
+            async move { ended.is_some_and(|status| status.signal() == Some(9)) }
+        })
+        .await;
+    }
+
     /// `SIGTERM`, and waits for the end.
     pub(crate) fn stop_kubelet(&mut self) {
         let kubelet = self.kubelet.take().unwrap();
@@ -343,13 +358,17 @@ impl Drop for Cluster {
     }
 }
 
-/// Starts a kubelet, and returns when its node is ready.
-pub(crate) async fn start_kubelet(config: &Config, client: &kube::Client) -> Running {
+fn kubelet(config: &Config) -> Command {
     let file = config.kubeconfig.with_extension("toml");
     std::fs::write(&file, toml::to_string(config).unwrap()).unwrap();
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.arg("kubelet").arg(file).stdin(Stdio::null());
-    let running = Running::spawn(command).unwrap();
+    command
+}
+
+/// Starts a kubelet, and returns when its node is ready.
+pub(crate) async fn start_kubelet(config: &Config, client: &kube::Client) -> Running {
+    let running = Running::spawn(kubelet(config)).unwrap();
     let nodes: Api<NodeObject> = Api::all(client.clone());
     wait_for(nodes, &config.node_name, |node: Option<&NodeObject>| node.is_some_and(is_node_ready)).await;
     // Ready in the API may be a word of an earlier kubelet; a socket that answers is this one's.

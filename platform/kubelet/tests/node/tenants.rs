@@ -6,7 +6,7 @@ use std::path::Path;
 use k8s_openapi::api::core::v1::{Namespace, Node, Pod, Secret, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::Api;
-use kube::api::{LogParams, Patch, PatchParams, PostParams};
+use kube::api::{DeleteParams, LogParams, Patch, PatchParams, PostParams};
 use pilothouse_kubelet::{Config, Isolation, Namespaces};
 use serde_json::{Value, json};
 
@@ -39,18 +39,9 @@ pub(crate) fn they_reach_all_of_their_own_and_nothing_else() {
         lead_to_port(&cluster, "default", "far", 8080, json!([ready(&far)])).await;
 
         // Somebody else.
-        let namespaces: Api<Namespace> = Api::all(cluster.client.clone());
-        let other = serde_json::from_value(json!({"metadata": {"name": "other"}})).unwrap();
-        namespaces.create(&PostParams::default(), &other).await.unwrap();
-        create_account(&cluster.client, "other").await;
-        let strangers: Api<Pod> = Api::namespaced(cluster.client.clone(), "other");
+        let strangers = stranger(&cluster).await;
         let node = cluster.config.node_name.clone();
         let spec_of = |container: Value| json!({"nodeName": node, "containers": [container]});
-        let mut container = program(&["serve", "8080", "stranger"]);
-        container["readinessProbe"] = json!({"tcpSocket": {"port": 8080}});
-        let stranger = json!({"metadata": {"name": "stranger"}, "spec": spec_of(container)});
-        strangers.create(&PostParams::default(), &serde_json::from_value(stranger).unwrap()).await.unwrap();
-        wait_for(strangers.clone(), "stranger", |pod: Option<&Pod>| pod.is_some_and(is_ready)).await;
         let stranger = strangers.get("stranger").await.unwrap();
         let services: Api<Service> = Api::namespaced(cluster.client.clone(), "other");
         let strange = serde_json::from_value(json!({"metadata": {"name": "strange"}, "spec": spec})).unwrap();
@@ -125,6 +116,46 @@ pub(crate) fn they_reach_all_of_their_own_and_nothing_else() {
         .await;
         assert_eq!(strangers.logs("back", &LogParams::default()).await.unwrap(), format!("{nothing}\n"));
     });
+}
+
+/// Its kubelet was killed when the pod had just been given its place in the network.
+pub(crate) fn an_address_that_was_never_used_leads_nobody_to_the_next_who_has_it() {
+    run(async {
+        let mut cluster = Cluster::start_with(|config| config.isolation = Isolation::Namespace).await;
+        // While one of its pods is there, the namespace keeps its table.
+        cluster.create("own", json!({"containers": [shell("exec sleep 600")]})).await;
+        cluster.until_ready("own").await;
+        cluster.kill_kubelet();
+        cluster.create("unfinished", json!({"containers": [shell("exec sleep 600")]})).await;
+        cluster.fall_at("kubelet.attach.after:1").await;
+        let record = cluster.pod_folder(&cluster.pods().get("unfinished").await.unwrap()).join("record.json");
+        let record: Value = serde_json::from_slice(&std::fs::read(record).unwrap()).unwrap();
+        let at_once = DeleteParams::default().grace_period(0);
+        cluster.pods().delete("unfinished", &at_once).await.unwrap();
+        cluster.start_kubelet().await;
+
+        let strangers = stranger(&cluster).await;
+        let stranger = address_of(&strangers.get("stranger").await.unwrap());
+        assert_eq!(record["address"], stranger.as_str(), "that is what this is about");
+        let output = cluster.output_of("prober", program(&["fetch", &format!("{stranger}:8080")])).await;
+        assert_eq!(output, "No route to host (os error 113)\n");
+    });
+}
+
+/// A pod of somebody else, ready, and all of his.
+async fn stranger(cluster: &Cluster) -> Api<Pod> {
+    let namespaces: Api<Namespace> = Api::all(cluster.client.clone());
+    let other = serde_json::from_value(json!({"metadata": {"name": "other"}})).unwrap();
+    namespaces.create(&PostParams::default(), &other).await.unwrap();
+    create_account(&cluster.client, "other").await;
+    let strangers: Api<Pod> = Api::namespaced(cluster.client.clone(), "other");
+    let mut container = program(&["serve", "8080", "stranger"]);
+    container["readinessProbe"] = json!({"tcpSocket": {"port": 8080}});
+    let spec = json!({"nodeName": cluster.config.node_name, "containers": [container]});
+    let stranger = json!({"metadata": {"name": "stranger"}, "spec": spec});
+    strangers.create(&PostParams::default(), &serde_json::from_value(stranger).unwrap()).await.unwrap();
+    wait_for(strangers.clone(), "stranger", |pod: Option<&Pod>| pod.is_some_and(is_ready)).await;
+    strangers
 }
 
 /// A node in a pod, ready, and the way behind it, which is otherwise announced by who made it.
