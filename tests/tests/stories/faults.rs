@@ -60,6 +60,7 @@ async fn everybody_falls<F: Flow>(flow: &mut F) {
         if environment::is_long() { Attempts::all::<F>(&passed) } else { Attempts::some::<F>(&passed) };
     let mut rows: Vec<Row> = Vec::new();
     while attempts.left(Operation::Create) > 0 {
+        say(&format_args!("{} falls to come, {} behind", attempts.left(Operation::Create), rows.len()));
         for operation in LIFE {
             // Nobody has to fall in these any more, and they may be left out.
             if matches!(operation, Operation::Scale | Operation::Upgrade)
@@ -73,8 +74,7 @@ async fn everybody_falls<F: Flow>(flow: &mut F) {
             for (Attempt { component, fall, mut passings }, fell) in live(flow, operation, parts).await {
                 let Some(passing) = passings.pop_front() else { continue };
                 let row = Row { component, operation, fall, passing, fell };
-                // Not through the harness, which shows nothing of a story that goes well; a long one is watched.
-                let _ = writeln!(std::io::stderr(), "{row}");
+                say(&row);
                 if !fell && !passings.is_empty() {
                     attempts.put(operation, Attempt { component, fall, passings });
                     continue;
@@ -93,6 +93,11 @@ async fn everybody_falls<F: Flow>(flow: &mut F) {
         rows.iter().filter(|row| !rows.iter().any(|other| other.fell && alike(row, other))).collect();
     let unharmed: String = unharmed.iter().map(|row| format!("{row}\n")).collect();
     assert!(unharmed.is_empty(), "nobody ever fell like this:\n{unharmed}of all:\n{}", table());
+}
+
+/// Not through the harness, which shows nothing of a story that goes well; a long one is watched.
+fn say(what: &impl fmt::Display) {
+    let _ = writeln!(std::io::stderr(), "{what}");
 }
 
 /// Two lives in which nobody falls: which points each component passed in which operation, in both, in their order. What came only

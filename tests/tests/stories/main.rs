@@ -7,6 +7,7 @@
 #![expect(clippy::unwrap_used, reason = "a story that cannot go on should stop")]
 
 mod access;
+mod aftermath;
 mod chart;
 mod commands;
 mod conformance;

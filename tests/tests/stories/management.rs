@@ -19,6 +19,7 @@ use pilothouse_test_support::upstream::{Cluster, Setup, Upstream};
 use prometheus_client::registry::Registry;
 use tempfile::TempDir;
 
+use crate::aftermath;
 use crate::region::{LIMIT, program, result};
 
 /// The class of volumes that there is.
@@ -394,19 +395,11 @@ impl Management {
 impl Drop for Management {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            let everything = "hostedclusters,nodepools,statefulsets,pods,pvc,events";
-            let shown = self.kubectl(&["get", everything, "-A", "-o", "wide", "--request-timeout=10s"]);
-            #[expect(clippy::print_stderr, reason = "the test harness shows it with the failure")]
-            {
-                eprintln!("--- what is there ---\n{}", shown.unwrap_or_else(|said| said));
-            }
-            #[expect(clippy::print_stderr, reason = "the test harness shows it with the failure")]
-            for Program { verb, .. } in &self.programs {
-                let log = fs::read_to_string(self.path(&format!("{verb}.log"))).unwrap_or_default();
-                let lines: Vec<_> = log.lines().collect();
-                let end = &lines[lines.len().saturating_sub(20)..];
-                eprintln!("--- the end of {verb}'s log ---\n{}", end.join("\n"));
-            }
+            let logs = self.programs.iter().map(|Program { verb, .. }| {
+                let log = fs::read_to_string(self.path(&format!("{verb}.log")));
+                (verb.to_string(), log.unwrap_or_default())
+            });
+            aftermath::show(|arguments| self.kubectl(arguments), logs);
         }
         self.end();
         // What the node runs survives its kubelet, as it should.

@@ -14,6 +14,8 @@ use pilothouse_test_support::process::Running;
 use pilothouse_test_support::requirement::Requirement;
 use tempfile::TempDir;
 
+use crate::aftermath;
+
 /// Generous: the machine may be busy with other tests.
 pub(crate) const LIMIT: Duration = Duration::from_secs(120);
 
@@ -291,24 +293,15 @@ impl Region {
 
 impl Drop for Region {
     fn drop(&mut self) {
+        if std::thread::panicking() {
+            let node = fs::read_to_string(self.data_dir().join("node/kubelet.log")).unwrap_or_default();
+            let logs = [("the region".to_owned(), self.log()), ("the node".to_owned(), node)];
+            aftermath::show(|arguments| self.kubectl(arguments), logs);
+        }
         drop(self.process.take());
         // What the node runs survives the region, as it should; a test that failed half-way must not leave it.
         let _ = self.pilothouse(&["down"]);
-        if std::thread::panicking() {
-            #[expect(clippy::print_stderr, reason = "the test harness shows it with the failure")]
-            {
-                eprintln!("--- the end of the region's log ---\n{}", end(&self.log()));
-                let node = fs::read_to_string(self.data_dir().join("node/kubelet.log")).unwrap_or_default();
-                eprintln!("--- the end of the node's log ---\n{}", end(&node));
-            }
-        }
     }
-}
-
-/// The last lines of a log.
-fn end(log: &str) -> String {
-    let lines: Vec<_> = log.lines().collect();
-    lines[lines.len().saturating_sub(60)..].join("\n")
 }
 
 /// Puts a program where it belongs. A link is enough where it is possible: the programs of tests are large.
