@@ -124,7 +124,8 @@ async fn looking_that_does_not_end_is_told() {
     tokio::time::pause();
     tokio::time::advance(Duration::from_secs(31)).await;
     tokio::time::resume();
-    assert!(verdict().contains("taken 31 s by now: see whether a program"), "{}", verdict());
+    // Not how many seconds exactly: the machine may have been busy before time stood still.
+    assert!(verdict().contains("s by now: see whether a program that a kubeconfig names"), "{}", verdict());
     assert!(verdict().starts_with("[!]") && health.is_ready(), "it works as before");
     drop(answer);
     eventually("that has ended", PATIENCE, || async {
